@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import numpy as np
@@ -38,8 +38,8 @@ class Automatic:
         part = "adaptive" if self.adaptive else "root"
         return eqx.tree_at(lambda one: getattr(one.learner.schedule, part), game, inverse)
 
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> list[str]:
         return [float(self._distance).hex(), float(self._scale).hex()]
 
-    def restore(self, numbers: list[Any]) -> None:
+    def restore(self, numbers: list[str]) -> None:
         self._distance, self._scale = (float.fromhex(text) for text in numbers)

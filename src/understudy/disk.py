@@ -18,14 +18,16 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .errors import UserError
 from .machine import total_memory
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import ArrayLike
 
+T = TypeVar("T")
 File = str | os.PathLike[str]
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Plain data."""
@@ -99,7 +101,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_npz(path: File, arrays: Mapping[str, Any]) -> None:
+def write_npz(path: File, arrays: Mapping[str, ArrayLike]) -> None:
     """Writes named arrays as an npz archive."""
     import numpy as np
 
@@ -191,7 +193,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 # CSV.
 
 
-def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def to_columns(rows: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
     """Rows with the same names as columns; none where there is no row.
 
     >>> to_columns([{"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25}])
@@ -201,7 +203,7 @@ def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = str) -> str:
+def to_csv(columns: Mapping[str, Iterable[T]], spell: Callable[[T], str] = str) -> str:
     """Columns of equal length as CSV, a header first. `str` spells a float with every digit.
 
     >>> to_csv({"round": [1, 2], "loss": [0.1, math.inf]})
@@ -215,7 +217,7 @@ def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = s
     return stream.getvalue()
 
 
-def csv_line(values: Iterable[Any]) -> str:
+def csv_line(values: Iterable[float | str | np.generic]) -> str:
     """One line of CSV.
 
     >>> csv_line([1, 0.1, "a,b"])
@@ -248,9 +250,9 @@ def to_json(value: Any, *, lossless: bool = False, indent: int | None = None, so
     >>> to_json({"bound": math.inf}), to_json({"bound": math.inf}, lossless=True)
     ('{"bound": null}', '{"bound": "#inf"}')
     """
-    kept = to_plain(value, lossless=lossless)
+    plain = to_plain(value, lossless=lossless)
     # Indented text is for people and files; a line may go to a terminal that knows ASCII only.
-    return json.dumps(kept, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
+    return json.dumps(plain, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
 
 
 def from_json(text: str) -> Any:
@@ -278,7 +280,7 @@ def to_plain(value: Any, *, lossless: bool = False) -> Any:
     return value if listed is None else to_plain(listed(), lossless=lossless)
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _numbers(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -311,10 +313,10 @@ def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
         if size > (total_memory() or math.inf) / 2:
             raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-        if odd := [name for name, one in found.items() if not isinstance(one, np.ndarray)]:
+            arrays = {name: file[name] for name in file.files}
+        if odd := [name for name, one in arrays.items() if not isinstance(one, np.ndarray)]:
             raise ValueError(f"{odd[0]!r} is no array")
-        return found
+        return arrays
     except Exception as error:  # what a damaged or hostile archive makes of NumPy is the archive's fault
         raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
 
@@ -328,8 +330,8 @@ def write_tensors(
 
     # Not by save_file: it makes files that only their owner can read, whatever the umask.
     # ascontiguousarray makes one number an array of one, so the shape is put back.
-    kept = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
-    write_file(path, save(kept, None if metadata is None else dict(metadata)))
+    whole = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
+    write_file(path, save(whole, None if metadata is None else dict(metadata)))
 
 
 def read_tensors(path: File, field: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

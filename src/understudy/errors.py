@@ -8,6 +8,7 @@ import importlib
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -29,7 +30,7 @@ class MissingExtra(UserError):
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'understudy[{extra}]'.")
 
 
-def import_extra(module: str, feature: str, extra: str) -> Any:
+def import_extra(module: str, feature: str, extra: str) -> ModuleType:
     """An optional module, or the sentence that says how to install it.
 
     >>> import_extra("math", "counting", "numbers").floor(1.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, final
+from typing import TYPE_CHECKING, final
 
 from .defaults import Choice, resolve
 from .disk import to_plain
@@ -14,6 +14,10 @@ from .runs.folder import begun
 from .runs.world import spaces_in
 from .spec import RunSpec, describe
 
+if TYPE_CHECKING:
+    from .disk import Json
+    from .spec import Environment, Setting
+
 
 @final
 class Explanation(tuple[Choice, ...]):
@@ -21,11 +25,17 @@ class Explanation(tuple[Choice, ...]):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Setting, value and reason in words."""
-        return [(one.setting, _shown(one), one.reason) for one in self]
+        return [(choice.setting, _shown(choice), choice.reason) for choice in self]
 
-    def plain(self) -> list[dict[str, Any]]:
+    def plain(self) -> list[dict[str, Json]]:
         """The choices as plain data."""
-        return [to_plain(one._asdict() | {"value": describe(one.value)}) for one in self]
+        return [
+            {
+                name: to_plain(value)
+                for name, value in choice._replace(value=describe(choice.value))._asdict().items()
+            }
+            for choice in self
+        ]
 
     def __repr__(self) -> str:
         rows = self.rows()
@@ -34,7 +44,11 @@ class Explanation(tuple[Choice, ...]):
 
 
 def explain(
-    env: Any = None, *, out: str | os.PathLike[str] | None = None, resume: bool = False, **settings: Any
+    env: Environment | RunSpec | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    **settings: Setting,
 ) -> Explanation:
     """What `imitate` would do with these settings, each choice with its reason. Nothing is played or written,
     and the expert is not asked. With `resume` it is what the run in `out` would go on with.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import UserError
+
+if TYPE_CHECKING:
+    from .policies import TrainedPolicy
+    from .runs import Record
+    from .studies import Results
 
 READ = (
     "a run's folder, a study's folder, a study's .toml, a policy's or an expert's .safetensors, a "
@@ -56,7 +61,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     raise UserError(f"load: {str(path)!r} is of no kind that is read here; accepted: {READ}.")
 
 
-def _folder(place: Path) -> Any:
+def _folder(place: Path) -> Record | Results | TrainedPolicy:
     if (place / "config.json").is_file():
         from .runs import Record
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import abc
 import functools
 import inspect
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -147,7 +148,7 @@ def overridden(subclass: type, kind: type) -> str:
     >>> overridden(type("Mine", (Huber,), {"room": lambda self, slope, target: None}), Huber)
     'room'
     """
-    fields: dict[str, Any] = getattr(kind, "__dataclass_fields__", {})
+    fields: Iterable[str] = getattr(kind, "__dataclass_fields__", ())
     names = {name for name in (*dir(kind), *fields) if not name.startswith(("__", "_abc_"))} - {"name"}
     for name in (*sorted(names), "__call__", "__getattribute__", "__getattr__"):
         if inspect.getattr_static(subclass, name, None) is not inspect.getattr_static(kind, name, None):

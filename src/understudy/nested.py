@@ -39,7 +39,7 @@ def batch_size(observations: Any) -> int:
         raise UserError(f"observations: {observations!r} is no batch.") from None
 
 
-def take(batch: Any, index: Any) -> Any:
+def take(batch: Any, index: np.ndarray | Sequence[int] | slice | int) -> Any:
     """Observation number `index` of a batch, or the batch of those of several numbers."""
     if isinstance(batch, Mapping):
         return {key: take(value, index) for key, value in batch.items()}
@@ -48,22 +48,22 @@ def take(batch: Any, index: Any) -> Any:
     return batch[index]
 
 
-def stack(observations: Sequence[Any]) -> Any:
+def stack(observations: Sequence[Nested]) -> Nested:
     """n observations as one batch, in arrays of its own: an environment may go on writing to what it gave."""
     return _merged(observations, lambda some: np.array(some[0])[None] if len(some) == 1 else np.stack(some))
 
 
-def copy_batch(batch: Any) -> Any:
+def copy_batch(batch: Nested) -> Nested:
     """The batch again, for someone who may write to it."""
     return _merged([batch], lambda some: np.array(some[0]))
 
 
-def join(batches: Sequence[Any]) -> Any:
+def join(batches: Sequence[Nested]) -> Nested:
     """Several batches as one, in their order."""
     return _merged(batches, np.concatenate)
 
 
-def _merged(some: Sequence[Any], merge: Callable[[Sequence[Any]], np.ndarray]) -> Any:
+def _merged(some: Sequence[Any], merge: Callable[[Sequence[np.ndarray]], np.ndarray]) -> Nested:
     """Nested arrays as one, place by place."""
     first = some[0]
     if isinstance(first, Mapping):
@@ -73,25 +73,27 @@ def _merged(some: Sequence[Any], merge: Callable[[Sequence[Any]], np.ndarray]) -
     return merge(some)
 
 
-def parts(batch: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], np.ndarray]]:
+def parts(
+    batch: Nested, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], np.ndarray]]:
     """The arrays of a batch, each with its place: keys of dicts, numbers in tuples.
 
     >>> [path for path, _ in parts({"a": np.zeros(2), "b": (np.ones(2),)})]
     [('a',), ('b', 0)]
     """
     if isinstance(batch, Mapping | tuple):
-        for key, one in batch.items() if isinstance(batch, Mapping) else enumerate(batch):
-            yield from parts(one, (*path, key))
+        for key, inner in batch.items() if isinstance(batch, Mapping) else enumerate(batch):
+            yield from parts(inner, (*path, key))
     else:
         yield path, np.asarray(batch)
 
 
-def nest(found: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
+def nest(leaves: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
     """The batch that `parts` took apart."""
-    if not found[0][0]:
-        return found[0][1]
-    keys = list(dict.fromkeys(path[0] for path, _ in found))
-    inner = {key: nest([(path[1:], one) for path, one in found if path[0] == key]) for key in keys}
+    if not leaves[0][0]:
+        return leaves[0][1]
+    keys = list(dict.fromkeys(path[0] for path, _ in leaves))
+    inner = {key: nest([(path[1:], leaf) for path, leaf in leaves if path[0] == key]) for key in keys}
     return tuple(inner.values()) if isinstance(keys[0], int) else inner
 
 

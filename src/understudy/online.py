@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -279,12 +279,12 @@ class Game(eqx.Module):
         that act in the round, and a dict of what to keep beside the round's record.
         """
 
-        def play(state: GameState, element: Element) -> tuple[GameState, Record]:
+        def play_next(state: GameState, element: Element) -> tuple[GameState, Record]:
             arguments, more = draw(element, state.learner.params)
             new, record = self.play(state, *arguments)
             return new, record | more
 
-        return jax.lax.scan(play, state, rounds)
+        return jax.lax.scan(play_next, state, rounds)
 
     def _measured(
         self, params: Params, batch: Batch, losses: Losses | Limited | None = None
@@ -443,10 +443,10 @@ def with_memory(memory: str, learner: AnyLearner, loss: Loss) -> AnyLearner:
 
 
 def _with(solver: AnySolver, options: Mapping[str, float]) -> AnySolver:
-    fields: Mapping[str, Any] = getattr(solver, "__dataclass_fields__", {})
+    fields: Iterable[str] = getattr(solver, "__dataclass_fields__", {})
     for name in options:
         # The closed form has neither a tolerance nor a limit: it is exact.
         if name not in (*fields, "tolerance", "max_iterations"):
             raise UserError(f"solver: 'auto' does not take {name}.")
-    changes: dict[str, Any] = {name: value for name, value in options.items() if name in fields}
+    changes: dict[str, float] = {name: value for name, value in options.items() if name in fields}
     return dataclasses.replace(solver, **changes) if isinstance(solver, eqx.Module) else solver

@@ -116,7 +116,7 @@ def _streamed(static: Static, constant: Constant, keep: bool) -> Callable[..., t
         new, record = play(numbers, state, round, key, compare)
         return new, record | extra
 
-    def run(
+    def play_stream(
         numbers: Game,
         state: GameState,
         rounds: Batch,
@@ -136,7 +136,7 @@ def _streamed(static: Static, constant: Constant, keep: bool) -> Callable[..., t
         empty = jax.tree.map(lambda row: jnp.zeros((len(keys), *row.shape), row.dtype), shapes)
         return jax.lax.fori_loop(start, stop, body, (state, empty))
 
-    return jax.jit(run, donate_argnums=1)
+    return jax.jit(play_stream, donate_argnums=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -161,7 +161,7 @@ class Constant(NamedTuple):
 def _player(static: Static, constant: Constant) -> Callable[..., tuple[GameState, Record]]:
     """`Game.play` with the game's numbers for a first argument."""
 
-    def play(
+    def play_round(
         numbers: Game, state: GameState, batch: Batch, key: Array, compare: Array | None
     ) -> tuple[GameState, Record]:
         game = eqx.combine(numbers, static.value)
@@ -172,7 +172,7 @@ def _player(static: Static, constant: Constant) -> Callable[..., tuple[GameState
         with jax.default_matmul_precision("highest"):  # a GPU would multiply with ten bits
             return game.play(state, batch, key, compare)
 
-    return play
+    return play_round
 
 
 def _constant(games: Sequence[Game]) -> Constant:

@@ -7,7 +7,7 @@ import contextvars
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, final
 
 EVERY = 10.0
@@ -173,7 +173,7 @@ def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
-def summarise_row(row: dict[str, Any]) -> list[str]:
+def summarise_row(row: Mapping[str, float | str]) -> list[str]:
     """A round in a few words: loss, and return and regret where they were measured.
 
     >>> row = {"loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
@@ -181,7 +181,8 @@ def summarise_row(row: dict[str, Any]) -> list[str]:
     ['loss 0.25', 'return 12', 'average 0.5']
     """
     words = {"loss": "loss", "return_mean": "return", "average_loss": "average", "regret": "regret"}
-    return [f"{word} {row[name]:.4g}" for name, word in words.items() if math.isfinite(row[name])]
+    numbers = {word: float(row[name]) for name, word in words.items()}
+    return [f"{word} {number:.4g}" for word, number in numbers.items() if math.isfinite(number)]
 
 
 @final
@@ -193,7 +194,7 @@ class Rounds(Bar):
     def __init__(self, title: str, sizes: Sequence[int], *, now: Callable[[], float] = time.perf_counter):
         super().__init__(title, sum(sizes), "steps", now=now)
         self._rounds = len(sizes)
-        self._row: dict[str, Any] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
+        self._row: dict[str, float | str] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
         self._stage, self._asked, self._waited = "", 0, now()
 
     def tick(self, stage: str, steps: int | None = None, labels: int | None = None) -> None:
@@ -204,13 +205,13 @@ class Rounds(Bar):
         if not self.moves and stage.startswith("asking,") and self._now() - self._waited > EVERY:
             # Waiting for a slow expert: one line a round would be silence.
             self._waited = self._now()
-            self.say(f"{self.title}: round {self._row['round'] + 1}: {stage}")
+            self.say(f"{self.title}: round {int(self._row['round']) + 1}: {stage}")
         if steps is not None:
-            self.update(self._row["steps"] + steps)
+            self.update(int(self._row["steps"]) + steps)
 
-    def __call__(self, number: int, row: dict[str, Any]) -> None:
+    def __call__(self, number: int, row: dict[str, float | str]) -> None:
         first, seen = self._row["round"] == 0, self._row["return_mean"]
-        self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
+        self._row = row if math.isfinite(float(row["return_mean"])) else row | {"return_mean": seen}
         self.tick("", 0, 0)
         if first:
             self.restart()  # the first round compiled
@@ -225,6 +226,9 @@ class Rounds(Bar):
 
     def notes(self) -> list[str]:
         row, stage = self._row, self._stage
-        number = min(row["round"] + 1, self._rounds)
-        shown = [f"{row['labels'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
+        number = min(int(row["round"]) + 1, self._rounds)
+        shown = [
+            f"{int(row['labels']) + self._asked:,} labels",
+            *([f"round {number}: {stage}"] if stage else []),
+        ]
         return shown + (summarise_row(row) if row["round"] else [])

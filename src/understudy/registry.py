@@ -13,7 +13,8 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, NoReturn, TypeVar
 
 from .errors import UserError, shorten, unknown
 
@@ -71,12 +72,12 @@ class Registry(Generic[T]):
         """The constructor, or for ``module:name`` what that is."""
         key = self.aliases.get(name, name)
         if key in self.makers:
-            found = self.makers[key]
-            return load(self.field, found) if isinstance(found, str) else found
+            maker = self.makers[key]
+            return load_named(self.field, maker) if isinstance(maker, str) else maker
         if key in self._installed():
             return self._installed()[key].load()
         if ":" in key:
-            return load(self.field, key)
+            return load_named(self.field, key)
         raise unknown(self.field, name, self.names())
 
     def takes(self, name: str) -> tuple[str, ...] | None:
@@ -189,13 +190,13 @@ def register_again(names: Mapping[str, Mapping[str, str | None]]) -> None:
     """Registers what another process had registered; its modules are imported here."""
     for field, added in names.items():
         for name, place in added.items():
-            maker = _unreachable(field, name) if place is None else load(field, place)
+            maker = _unreachable(field, name) if place is None else load_named(field, place)
             if name not in _REGISTRIES[field]:  # the module may have registered it itself
                 _REGISTRIES[field].register(name, maker)
 
 
-def _unreachable(field: str, name: str) -> Callable[..., Any]:
-    def refuse() -> Any:
+def _unreachable(field: str, name: str) -> Callable[..., NoReturn]:
+    def refuse() -> NoReturn:
         raise UserError(
             f"{field}: {name!r} was registered from no module that a worker process can import; put its "
             "maker into a module, or use the engine 'inline'."
@@ -235,26 +236,26 @@ def place_of(thing: Any) -> str | None:
     return None if home in (None, "__main__") or "<" in name else f"{home}:{name}"
 
 
-def load(field: str, text: str) -> Any:
+def load_named(field: str, text: str) -> Any:
     """What ``module:name`` stands for; modules of the current folder are found too.
 
-    >>> load("number", "math:tau") > 6
+    >>> load_named("number", "math:tau") > 6
     True
     """
     name, _, attribute = text.partition(":")
     if not name or not attribute:
         raise UserError(f"{field}: {text!r} is not of the form module:function.")
-    found = module(field, name)
+    thing = module(field, name)
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            named = getattr(found, "__dict__", {}).items()
+        if not hasattr(thing, part):
+            named = getattr(thing, "__dict__", {}).items()
             public = [k for k, one in named if not k.startswith("_") and not inspect.ismodule(one)]
             raise unknown(f"{field}: {name!r} has no such attribute", part, public)
-        found = getattr(found, part)
-    return found
+        thing = getattr(thing, part)
+    return thing
 
 
-def module(field: str, name: str) -> Any:
+def module(field: str, name: str) -> ModuleType:
     """The module of this name, installed or in the current folder.
 
     >>> module("number", "math").pi > 3

@@ -120,7 +120,7 @@ class Memory:
         """A minibatch, drawn uniformly with replacement."""
         return self.take(torch.randint(self._filled, (count,), generator=self._generator))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor | dict[str, Tensor] | int]:
         """What `load_state_dict` goes on from, in tensors and numbers."""
         return {
             "columns": {name: column[:, : self._filled].clone() for name, column in self._columns.items()},
@@ -154,7 +154,7 @@ class Teachers(nn.Module):
                     f"teachers: {name!r} is recurrent; teachers that are routed must not remember."
                 )
 
-    def forward(self, obs: TensorDict, **how: Any) -> Tensor:
+    def forward(self, obs: TensorDict, **how: bool) -> Tensor:
         group = self._route
         numbers = (group(obs) if callable(group) else obs[group].reshape(len(obs), -1)[:, 0]).long()
         if not bool(((numbers >= 0) & (numbers < len(self.models))).all()):
@@ -174,7 +174,9 @@ class Teachers(nn.Module):
     def output_mean(self) -> Tensor:
         return self._mean
 
-    def reset(self, dones: Tensor | None = None, hidden_state: Any = None) -> None: ...
+    def reset(
+        self, dones: Tensor | None = None, hidden_state: Tensor | tuple[Tensor, ...] | None = None
+    ) -> None: ...
 
     def get_hidden_state(self) -> None: ...
 
@@ -469,7 +471,7 @@ def _longest(env: VecEnv) -> float:
     return length
 
 
-def _flat_state(state: Any) -> tuple[Tensor, ...]:
+def _flat_state(state: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
     """The parts of a hidden state, (layers, n, width) each; none where there is none yet."""
     if state is None:
         return ()

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -162,7 +161,7 @@ def replay(
     max_iterations: int | None = None,
     batch_size: int | None = None,
     memory: str = "all",
-    progress: Callable[[int, dict[str, Any]], None] | None = None,
+    progress: Callable[[int, dict[str, float | str]], None] | None = None,
 ) -> Replay:
     """Plays recorded rounds ``[(X, Y), …]`` to a learner and returns its ledger, certificate and iterates.
 
@@ -320,15 +319,17 @@ def _keys(key: Array, numbers: Array | np.ndarray) -> Array:
 
 def columns(
     first: int, sizes: np.ndarray, record: Mapping[str, np.ndarray], compared: Collection[int]
-) -> dict[str, list[Any]]:
+) -> dict[str, list[float | str]]:
     """The ledger's columns for the rounds of a record, the first of which is round `first`."""
     numbers = range(first, first + len(sizes))
-    listed: dict[str, list[Any]] = {"round": list(numbers), "samples": sizes.tolist()}
+    listed: dict[str, list[float | str]] = {"round": list(numbers), "samples": sizes.tolist()}
     listed |= {name: record[name].tolist() for name in COLUMNS if name in record}
     names = [status.name.lower() for status in Status]
     for name in [name for name in listed if name.endswith("_status")]:
         known = [name == "solver_status" or t in compared for t in numbers]
-        listed[name] = [names[code] if told else "" for code, told in zip(listed[name], known, strict=True)]
+        listed[name] = [
+            names[int(code)] if told else "" for code, told in zip(listed[name], known, strict=True)
+        ]
     return {name: listed[name] for name in COLUMNS if name in listed}
 
 
@@ -349,7 +350,7 @@ def stack(rounds: Sequence[Pair], *, rows: int, room: int) -> Batch:
     return Batch(*jax.device_put((inputs, targets, weights, sizes)))
 
 
-def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[Pair]:
+def check_rounds(rounds: Iterable[Sequence[ArrayLike]], loss: Loss) -> list[Pair]:
     """Recorded rounds [(X, Y), …] as arrays (m, …) and target rows (m, k), or one clear sentence.
 
     >>> from understudy.losses import Squared
@@ -385,7 +386,7 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[Pair]:
     return checked
 
 
-def _inputs(pair: Any, t: int) -> np.ndarray:
+def _inputs(pair: Sequence[ArrayLike], t: int) -> np.ndarray:
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
         raise UserError(f"rounds: round {t} is not a pair (X, Y).")
     X = _array("X", pair[0], t)
@@ -396,14 +397,14 @@ def _inputs(pair: Any, t: int) -> np.ndarray:
     return X
 
 
-def _answers(pair: Any, t: int) -> np.ndarray:
+def _answers(pair: Sequence[ArrayLike], t: int) -> np.ndarray:
     Y = _array("Y", pair[1], t)
     if Y.ndim > 1 and len(Y) and Y.size == 0:
         raise UserError(f"rounds: Y of round {t} has no outputs, its shape is {Y.shape}.")
     return Y
 
 
-def _array(name: str, values: Any, t: int) -> np.ndarray:
+def _array(name: str, values: ArrayLike, t: int) -> np.ndarray:
     array = np.asarray("")
     with contextlib.suppress(TypeError, ValueError):
         array = np.asarray(values)

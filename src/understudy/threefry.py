@@ -11,8 +11,6 @@ steps of a solver do. With other keys than JAX's usual ones, and for other numbe
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,7 +107,7 @@ def _wrapped(words: np.ndarray) -> Array:
     return jax.random.wrap_key_data(jax.device_put(words), impl=IMPLEMENTATION)
 
 
-def _words(key: Array) -> Tracer[Any] | np.ndarray | None:
+def _words(key: Array) -> Array | np.ndarray | None:
     """The two numbers of a key, by NumPy where it is no tracer; None where `jax.random` has to draw."""
     usual = jax.config.jax_threefry_partitionable
     if not usual or str(jax.random.key_impl(key)) != IMPLEMENTATION:

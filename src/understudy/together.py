@@ -106,7 +106,7 @@ class Together:
                     wish.answer.append(answer)
                     wish.done.set()
 
-    def play(
+    def play_round(
         self, game: Game, state: GameState, round: Batch, key: Array, compare: ArrayLike | None
     ) -> tuple[GameState, Record]:
         """A round of a game, with those of other runs that have the same program."""

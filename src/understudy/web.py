@@ -21,10 +21,15 @@ import threading
 import webbrowser
 from collections.abc import Callable, Generator, Mapping
 from http import HTTPStatus
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from .errors import UserError
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from .disk import Json
 
 HOST = "127.0.0.1"
 MOST_BODY = 1 << 20
@@ -103,7 +108,7 @@ class Server:
         self.cookie = f"understudy-{self.port}"
         threading.Thread(target=self._http.serve_forever, args=(0.1,), name="web", daemon=True).start()
 
-    def address(self, path: str = "/", **query: Any) -> str:
+    def address(self, path: str = "/", **query: str | int) -> str:
         """The address of a page, with the token."""
         return f"http://{HOST}:{self.port}{path}?{urlencode({**query, 'token': self.token})}"
 
@@ -153,7 +158,7 @@ class _Http(http.server.ThreadingHTTPServer):
         socket_bind()
         self.server_name, self.server_port = HOST, int(self.server_address[1])
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: socket | tuple[bytes, socket], client_address: tuple[str, int]) -> None:
         if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):  # a tab that was closed
             _log.exception("a connection failed")
 
@@ -208,7 +213,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN, f"Origin: {origin!r} is not this page."
         return None
 
-    def _body(self, method: str) -> tuple[Any, tuple[HTTPStatus, str] | None]:
+    def _body(self, method: str) -> tuple[Json, tuple[HTTPStatus, str] | None]:
         """The JSON of the body; what is left unread ends the connection."""
         length, kind = self.headers.get("Content-Length", "0"), self.headers.get_content_type()
         if not length.isdecimal() or int(length) > MOST_BODY or "Transfer-Encoding" in self.headers:
@@ -250,7 +255,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self._headers({"Content-Type": reply.type, "Content-Length": str(len(reply.body)), **reply.headers})
         self.wfile.write(reply.body)
 
-    def _events(self, owner: Server, values: Generator[Any]) -> None:
+    def _events(self, owner: Server, values: Generator[Json]) -> None:
         self.close_connection = True
         self.send_response(HTTPStatus.OK)
         self._headers({"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"})
@@ -273,7 +278,7 @@ def _same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
 
 
-def _reply(answer: Any) -> Reply:
+def _reply(answer: Reply | Json) -> Reply:
     if isinstance(answer, Reply):
         return answer
     if isinstance(answer, str):

@@ -10,7 +10,7 @@ import pytest
 
 from understudy import TrainedPolicy, UserError, cli, evaluate, imitate
 from understudy.envs.gymnasium import maker
-from understudy.registry import load
+from understudy.registry import load_named
 
 WORLD = """
 import gymnasium as gym
@@ -84,7 +84,7 @@ def test_a_missing_module_is_one_sentence(here, capsys):
 
 
 def test_an_environment_made_in_python_is_asked_for(here, capsys):
-    Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
+    Tiny, act = load_named("env", "tiny_world:Tiny"), load_named("env", "tiny_world:act")
 
     run = imitate(
         lambda: Tiny(6), expert=act, policy="linear", rounds=1, steps_per_round=20, episodes=0, out="run"
@@ -130,7 +130,7 @@ def test_an_extra_is_named_only_where_it_helps():
 
 
 def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_resume(here, monkeypatch):
-    Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
+    Tiny, act = load_named("env", "tiny_world:Tiny"), load_named("env", "tiny_world:act")
 
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
     monkeypatch.setattr("understudy.runs.imitate.LONG", 20)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import UserError, shorten, unknown
 from ..nested import batch_size, stack
-from ..registry import Registry, load
+from ..registry import Registry, load_named
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -337,7 +337,7 @@ class _Asked:
         if text.endswith(".zip") or os.path.isfile(zipped):
             return archive.load(zipped, **self.only("an archive", "activation", "vec_normalize", "name"))
         if ":" in text:
-            spec: Source = load("expert", text)
+            spec: Source = load_named("expert", text)
             nameless = not isinstance(spec, Expert) and callable(spec) and "name" not in self.options
             return (self.naming(text) if nameless else self).make(spec)
         if archive.is_hub_name(text):

@@ -143,8 +143,8 @@ class Kit:
         if past is None or not isinstance(self.seen, Recalled):
             return None
         burn = past.kept.shape[1]
-        kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
-        return Past(self.seen.past(inputs), ended, kept)
+        last = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
+        return Past(self.seen.past(inputs), ended, last)
 
     def _first(self, seed: Array) -> Lanes:
         """From a seed to the lanes of its first episodes."""
@@ -176,8 +176,8 @@ class Kit:
         memory = jnp.zeros((self.envs, policy.memory))
         if past is None or not policy.memory:
             return memory
-        kept = jnp.swapaxes(past.kept, 0, 1)
-        return jax.lax.scan(lambda m, one: (self.outputs(policy, actor, m, one)[0], None), memory, kept)[0]
+        last = jnp.swapaxes(past.kept, 0, 1)
+        return jax.lax.scan(lambda m, rows: (self.outputs(policy, actor, m, rows)[0], None), memory, last)[0]
 
     def taught(self, observation: Nested) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""

@@ -109,8 +109,8 @@ class Folder:
         return self.round == 0
 
     def _text(self) -> str:
-        kept = {"format": FORMAT, "cores": count_cores(), "versions": versions(), "settings": self._config}
-        return disk.to_json(kept, indent=2, sort=True) + "\n"
+        config = {"format": FORMAT, "cores": count_cores(), "versions": versions(), "settings": self._config}
+        return disk.to_json(config, indent=2, sort=True) + "\n"
 
     def _refuse(self) -> bool:
         """Whether a run is there; what must not be written to is refused."""
@@ -136,15 +136,15 @@ class Folder:
 
     def _enter(self) -> None:
         """Finds the last round that counts and is whole, and checks that this is the same run."""
-        kept = records.numbers(self.path)
-        if not kept:
+        numbers = records.numbers(self.path)
+        if not numbers:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
             refuse_other(self.path, read_config(self.path), self._config, self.resume)
             disk.write_file(self.path / "config.json", self._text())
             return
         hurt: list[str] = []
-        for number in kept:
+        for number in numbers:
             try:
                 record = records.read(self.path / f"{records.name_of(number)}.json")
             except UserError as error:
@@ -389,13 +389,13 @@ def resumed(path: str | os.PathLike[str], given: Mapping[str, Setting]) -> dict[
         if "env" not in given:
             raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")
         return given
-    kept = read_config(Path(path))["settings"]
+    begun_with = read_config(Path(path))["settings"]
     for name in PARTS:
-        if name not in given and isinstance(kept.get(name), dict):
+        if name not in given and isinstance(begun_with.get(name), dict):
             raise UserError(
                 f"resume: {name} was an object in {str(path)!r}, which is not kept; give it again."
             )
-    return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
+    return {name: value for name, value in begun_with.items() if name in FIELDS and value is not None} | given
 
 
 def begun(path: str | os.PathLike[str] | None) -> dict[str, Setting]:
@@ -405,9 +405,9 @@ def begun(path: str | os.PathLike[str] | None) -> dict[str, Setting]:
     return read_config(Path(path))["settings"].get("resolved", {})
 
 
-def refuse_other(path: Path, kept: Config, config: Mapping[str, Json], ways: frozenset[str]) -> None:
-    """Refuses settings other than those that were `kept` in a folder, and a machine that is another one."""
-    was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
+def refuse_other(path: Path, before: Config, config: Mapping[str, Json], ways: frozenset[str]) -> None:
+    """Refuses settings, and a machine, other than those in `before`, the config.json of a folder."""
+    was, now = _flat(before["settings"]), _flat(json.loads(json.dumps(config)))
     # Settings come first: what was resolved follows from them.
     for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
         old, new, bare = was.get(name), now.get(name), name.removeprefix("resolved ")
@@ -422,10 +422,10 @@ def refuse_other(path: Path, kept: Config, config: Mapping[str, Json], ways: fro
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
     difference = ""
-    if kept["cores"] != count_cores():
-        difference = f"the run was begun with {kept['cores']} cores and this process has {count_cores()}"
-    elif kept["versions"] != versions():
-        old, new = kept["versions"], versions()
+    if before["cores"] != count_cores():
+        difference = f"the run was begun with {before['cores']} cores and this process has {count_cores()}"
+    elif before["versions"] != versions():
+        old, new = before["versions"], versions()
         name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
         difference = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
     if difference and "other-machine" not in ways:

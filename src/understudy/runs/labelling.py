@@ -269,15 +269,15 @@ class _Once:
         given; `known` says whether others of them have a label already.
         """
         first = {key: i for i, key in reversed(list(enumerate(keys)))}
-        kept = {key: self.journal.kept.get(key) for key in first}
+        entries = {key: self.journal.kept.get(key) for key in first}
         # A label of this round that is looked up for the first time was paid for in it.
         new = {
-            key: one is None or (one.round == self._number and key not in self._met)
-            for key, one in kept.items()
+            key: entry is None or (entry.round == self._number and key not in self._met)
+            for key, entry in entries.items()
         }
         self._met.update(first)
-        labels = {key: one.label for key, one in kept.items() if one is not None}
-        asked = [i for key, i in sorted(first.items(), key=lambda pair: pair[1]) if kept[key] is None]
+        labels = {key: entry.label for key, entry in entries.items() if entry is not None}
+        asked = [i for key, i in sorted(first.items(), key=lambda pair: pair[1]) if entries[key] is None]
         if asked:
             labels |= {keys[i]: label for i, label in put(asked, bool(labels)).items()}
         fresh = np.array([new[key] and first[key] == i for i, key in enumerate(keys)])
@@ -385,7 +385,7 @@ class Human:
 
     def begin(self, number: int) -> None:
         self._once.begin(number)
-        self._replayed = {key for key, one in self.journal.kept.items() if one.round == number}
+        self._replayed = {key for key, entry in self.journal.kept.items() if entry.round == number}
 
     def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         answer_at_once(self, path, weights)
@@ -402,19 +402,19 @@ class Human:
         keys = keys_of(seen, len(rows), False)
 
         def put(asked: list[int], known: bool) -> dict[int, np.ndarray]:
-            part, kept = some_of(seen, asked), self.journal
+            part, journal = some_of(seen, asked), self.journal
 
             def keep(i: int, label: ArrayLike) -> None:
-                if keys[asked[i]] not in kept.kept:
-                    kept.add(keys[asked[i]], np.asarray(label), rows[asked[i]])
+                if keys[asked[i]] not in journal.kept:
+                    journal.add(keys[asked[i]], np.asarray(label), rows[asked[i]])
 
             def drop(i: int) -> None:
-                kept.remove(keys[asked[i]])
+                journal.remove(keys[asked[i]])
 
             if live and len(asked) == 1:
                 given = self._person.drive(part, keep)
             else:
-                given = self._person.ask(part, keep, drop, known=known or kept.count > 0)
+                given = self._person.ask(part, keep, drop, known=known or journal.count > 0)
             return {asked[i]: np.asarray(label) for i, label in given.items()}
 
         labels = self._once.of(keys, put)

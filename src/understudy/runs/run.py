@@ -117,7 +117,9 @@ class Run:
                 folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
                 self.folder = self._opened.enter_context(folder)
             samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
-            self.student = Understudy.of(parts, samples, play=alone if together is None else together.play)
+            self.student = Understudy.of(
+                parts, samples, play=alone if together is None else together.play_round
+            )
             self.labelling = labelling(
                 parts.expert,
                 None if self.folder is None else self.folder.journal,
