@@ -361,9 +361,7 @@ class Understudy:
         self._check_open(question)
         path, where = question.path, np.asarray(places, np.int64).reshape(-1)
         if outside := [place for place in where.tolist() if not 0 <= place < len(question.index)]:
-            raise UserError(
-                f"places: {outside[0]} is none of its {len(question.index)} states."
-            )
+            raise UserError(f"places: {outside[0]} is none of its {len(question.index)} states.")
         given = self._read(len(where), labels, None)
         targets = path.targets_of(given.values)
         for number, (place, i) in enumerate(zip(where.tolist(), question.index[where].tolist(), strict=True)):

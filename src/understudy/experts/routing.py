@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..nested import batch_size, take
-from ..registry import load
+from ..registry import load_named
 from . import Expert, resolve
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _router(
     else:
         from .callables import from_callable
 
-        function = load("route", route) if isinstance(route, str) else route
+        function: Any = load_named("route", route) if isinstance(route, str) else route
         if not callable(function):
             raise UserError(f"route: {route!r} is no key of the observation and no function.")
         asked = from_callable(function, kind="action", name="route")

@@ -440,7 +440,7 @@ def describe_run(run: Source, group: int) -> dict[str, Any]:
         "trouble": run.trouble,
         "rounds": run.rounds,
         "planned": run.planned,
-        "study": run.study is not None,
+        "study": run.study is not None and run.folder == run.study,
         "score": run.score,
         "expert": run.expert,
         "experts": {name: dict(about) for name, about in run.experts.items()},

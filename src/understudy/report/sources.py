@@ -220,6 +220,10 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     if not file.is_file() and (under_way / "config.json").is_file():
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read_folder(under_way, check=False)[0], name=shown, folder=path, **about)
+    if (path / "runs" / name / "config.json").is_file():
+        kept_run = read_folder(path / "runs" / name)[0]
+        if kept_run.state == "finished":
+            return dataclasses.replace(kept_run, name=shown, **about)
     if not file.is_file():
         going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)

@@ -52,9 +52,8 @@ def read_config(path: Path) -> Config:
     if not file.is_file():
         if file.with_name("study.json").is_file():
             raise UserError(
-                f"run: {str(path)!r} is the folder of a study, which keeps ledgers and no policies; "
-                "understudy report shows it, and understudy train makes the policy of one of its runs "
-                "from the same settings."
+                f"run: {str(path)!r} is the folder of a study; the runs that it kept (sweep --keep best, or "
+                "all) are in its runs/."
             )
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
     config = disk.read_json(file, "run")
