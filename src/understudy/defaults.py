@@ -270,8 +270,9 @@ def spending(labels: int, inputs: int = 1, *, near: bool = True) -> Spending:
 
     *Width and steps.* 128-128 up to `ENOUGH` labels, 256-256 with more, where a narrow network errs too much:
     with 5,000 labels of HalfCheetah it keeps 0.88, a wide one 0.95. A round takes 1,500 steps, but as many as
-    draw every label 100 times (from 960 labels on), and at most 1,600 times (below 60). Seconds of solving on
-    one core, labels to 90 % and score of what is kept, five networks trained anew every round, seeds 71 to 75:
+    draw every label 100 times (from 960 labels on), and at most 1,600 times (below 60). Seconds of solving
+    on one core, labels to 90 % and score of what is kept, five networks trained anew every round, seeds 71
+    to 75:
 
     | | 256-256, 5,000 steps | 128-128, 1,500 steps |
     |---|---|---|
@@ -578,7 +579,7 @@ def policy(decisions: Decisions, space: Space, actions: Actions, teacher: Expert
 
     spec, options, squash = decisions.spec, decisions.options("policy"), decisions.spec.squash
     name, by = spec.policy, decisions.by
-    if spec.expert is None:
+    if spec.expert is None and spec.experts is None:
         decisions.note("expert", teacher.name, "it comes with the package for this environment")
     if not isinstance(name, str):
         made = POLICIES.resolve(name)
