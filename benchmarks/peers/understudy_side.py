@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import understudy
 from understudy import experts
 from understudy.envs.gymnasium import Seen, maker, vector
-from understudy.runs.evaluate import AGAIN, JUDGED, Evaluation, Stage, evaluate, play_episodes
+from understudy.runs.evaluate import LOOKED, Evaluation, Stage, evaluate, play_episodes
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}
 JUDGE, FRESH = 1 << 20, (1 << 20) + 1
@@ -29,27 +30,37 @@ class Reached(Exception):
 
 
 class Watch:
-    """Plays the episodes that judge in the place of those that a run would play, and keeps the time of it."""
+    """Plays the episodes that judge in the place of those that a run would play, and keeps the time of it. Of
+    the policies of a round the better one counts.
+    """
 
     def __init__(self, seed: int, episodes: int):
         self.wall = self.cpu = 0.0
         self.play: Any = None
-        self.value = Evaluation(np.zeros(1), np.zeros(1, int))
-        plain = Stage.of_student
+        self.value = -math.inf
+        plain = Stage.of_policy
 
-        def judged(stage: Stage, student: Any, asked: Any) -> Evaluation:
+        def judged(stage: Stage, shown: Any, asked: Any) -> Evaluation:
             wall, cpu = time.perf_counter(), time.process_time()
 
             def play(number: int, episodes: int) -> Evaluation:
-                return plain(stage, student, (seed, episodes, number))
+                return plain(stage, shown, (seed, episodes, number))
 
-            if episodes and not AGAIN[0] <= asked[2] < JUDGED[1]:  # those that confirm are not played
-                self.play, self.value = play, play(JUDGE, episodes)
+            found = Evaluation(np.zeros(asked[1]), np.zeros(asked[1], int))
+            if episodes and not LOOKED[0] < asked[2] <= LOOKED[-1]:  # of a race the first portion alone
+                found = play(JUDGE, episodes)
+                if found.mean >= self.value:
+                    self.play, self.value = play, found.mean
             self.wall += time.perf_counter() - wall
             self.cpu += time.process_time() - cpu
-            return self.value
+            return found
 
-        setattr(Stage, "of_student", judged)  # noqa: B010
+        setattr(Stage, "of_policy", judged)  # noqa: B010
+
+    def taken(self) -> float:
+        """The mean return of the better policy since this was last asked."""
+        value, self.value = self.value, -math.inf
+        return value
 
 
 def of_expert(env: str, seed: int, number: int, episodes: int) -> float:
@@ -88,17 +99,24 @@ def main() -> None:
 
     def progress(_round: int, row: dict[str, Any]) -> None:
         seconds = time.perf_counter() - wall - watch.wall, time.process_time() - cpu - watch.cpu
-        found["curve"].append([row["labels"], watch.value.mean, *seconds])
-        print(f"{row['labels']} labels: {watch.value.mean:.0f}", file=sys.stderr, flush=True)
+        value = watch.taken() if judged else 0.0
+        found["curve"].append([row["labels"], value, *seconds])
+        print(f"{row['labels']} labels: {value:.0f}", file=sys.stderr, flush=True)
         if judged == 0 and row["labels"] >= options.until:
             raise Reached
-        if judged and watch.value.mean >= options.share * found["expert"]:
+        if judged and value >= options.share * found["expert"]:
             raise Reached
 
     try:
         rounds = {} if "budget" in settings else {"rounds": options.limit // 1000, "evaluate_every": 1}
         run = understudy.imitate(
-            options.env, seed=options.seed, comparator="none", progress=progress, **rounds, **settings
+            options.env,
+            seed=options.seed,
+            comparator="none",
+            expert_episodes=0,
+            progress=progress,
+            **rounds,
+            **settings,
         )
         if judged:
             how = {"seed": options.seed, "number": FRESH, "episodes": options.fresh}

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     """Observations: an array, or dicts and tuples of arrays."""
     Space: TypeAlias = gymnasium.Space[Any]
     """What observations or actions may be."""
-    Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
+    Info: TypeAlias = Mapping[str, Any]
+    """What an environment says beside an observation: arrays, texts, whatever it likes."""
+    Infos: TypeAlias = Sequence[Info] | Info | None
     """Infos of n environments: one dict each, or the dict of arrays of a vector environment."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..registry import Registry
@@ -14,6 +14,9 @@ from .distance import Distance
 from .leverage import Leverage
 from .radius import Radius
 from .uniform import All, Driven, Fraction, Random
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 RULES: Registry[Any] = Registry(
     "ask",
@@ -32,7 +35,7 @@ RULES: Registry[Any] = Registry(
 )
 
 
-def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
+def rule(asked: str | Rule, options: Mapping[str, Json] | None = None) -> Rule:
     """The rule of a text such as ``random:50``, with its other options; objects as they are.
 
     >>> rule("random:50"), rule("distance:20", {"random_share": 0.1}).random_share

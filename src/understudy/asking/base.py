@@ -12,8 +12,11 @@ import numpy as np
 from ..errors import ContractError, UserError, calling, kind_of, name_of
 
 if TYPE_CHECKING:  # importing this room is cheap
+    from ..disk import Json
     from ..losses import Loss
     from ..policies import Params, Policy
+    from .leverage import Leverage
+    from .scored import Scored
 
 
 class Asked(NamedTuple):
@@ -148,12 +151,12 @@ def number(field: str, value: Any, fits: Callable[[float], bool], what: str) -> 
     return float(value)
 
 
-def whole(field: str, value: Any) -> int:
+def whole(field: str, value: Json) -> int:
     """A number of states."""
     return int(number(field, value, lambda one: one == int(one) and one >= 1, "a whole number ≥ 1"))
 
 
-def share(field: str, value: Any, *, zero: bool = False) -> float:
+def share(field: str, value: Json, *, zero: bool = False) -> float:
     """A number in (0, 1], or in [0, 1)."""
     if zero:
         return number(field, value, lambda one: 0 <= one < 1, "a number in [0, 1)")
@@ -180,7 +183,7 @@ def beside(
     return Asked(index, p[index])
 
 
-def at_random(rule: Any, chosen: int) -> int:
+def at_random(rule: Leverage | Scored, chosen: int) -> int:
     """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
     of all labels that its `random_share`, or its `mix`, asks for; none where it has neither.
     """

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 from ..errors import ContractError, UserError
 
+if TYPE_CHECKING:
+    from ..learners import AnyLearner
+    from ..solvers import AnySolver
+
 Subject = TypeVar("Subject")
+Tree = TypeVar("Tree")
 
 
 class Row(NamedTuple):
@@ -38,12 +43,12 @@ class Report:
         return "\n".join([f"{self.subject}: {'passed' if self.passed else 'FAILED'}", *lines])
 
 
-def name_of(subject: Any) -> str:
+def name_of(subject: str | AnyLearner | AnySolver) -> str:
     """What a learner or a solver, an object or a registered name, is called."""
     return subject if isinstance(subject, str) else str(getattr(subject, "name", type(subject).__name__))
 
 
-def equal(first: Any, second: Any) -> bool:
+def equal(first: Tree, second: Tree) -> bool:
     """Whether two trees have the same numbers, to the bit."""
     leaves = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
     return all(np.array_equal(a, b) for a, b in leaves)

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -283,7 +283,7 @@ def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
     return Row(str(search.kind), False, f"{detail}: {worst.claim} is false; {shown}{where}")
 
 
-def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
+def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, disk.Json]]:
     """What `replay` prints on the stream, in words, and the settings that it was played with."""
     kind, learner = search.kind, search.learner(finding.candidate)
     printed = replay(
@@ -297,7 +297,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     ).certificate
     name, options = SOLVING[kind.solver]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
-    settings = {
+    settings: dict[str, disk.Json] = {
         "kind": str(kind),
         "seed": finding.seed,
         "worst": finding.worst,
@@ -315,7 +315,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     return f"replay prints regret {printed.regret:.6g} and bound {printed.bound:.6g}", settings
 
 
-def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) -> Path:
+def save(search: Search, finding: Finding, settings: Mapping[str, disk.Json], out: Path) -> Path:
     """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
     rounds = finding.candidate.rounds(search.labels)
     file = out / f"{re.sub('(, |[ :])', '-', str(finding.kind))}-{finding.seed}.npz"
@@ -566,7 +566,9 @@ def _play_all(static: Game, memory: str, numbers: Game, rounds: Batch) -> dict[s
             key=jax.random.fold_in(key, 2**32 - 1),
         )
 
-        def draw_round(now: tuple[Array, Batch], params: Array) -> tuple[Any, dict[str, Array]]:
+        def draw_round(
+            now: tuple[Array, Batch], params: Array
+        ) -> tuple[tuple[Batch, Array, Array], dict[str, Array]]:
             t, batch = now
             return (batch, jax.random.fold_in(key, t), t == T), {"iterates": params}
 
@@ -696,7 +698,7 @@ def _on_ball(
             return np.concatenate([np.zeros(d), weights])
         return rows.T @ (weights * slopes(loss, rows @ v, y))
 
-    inside: list[dict[str, Any]] = [
+    inside: list[dict[str, str | Callable[[np.ndarray], np.ndarray | float]]] = [
         {"type": "ineq", "fun": room, "jac": lambda v: np.concatenate([-2 * v[:d], np.zeros(len(v) - d)])}
     ]
     if loss == "absolute":

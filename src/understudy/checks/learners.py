@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,8 +74,8 @@ def _play(
     return records, states
 
 
-def _shape(tree: Any) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-    return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(tree)]
+def _shape(state: Playable) -> list[tuple[tuple[int, ...], np.dtype]]:
+    return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(state)]
 
 
 def _keeps_its_size(subject: AnyLearner) -> tuple[bool, str]:

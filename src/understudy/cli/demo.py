@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import disk
 from ..errors import UserError, check_int
@@ -103,8 +103,15 @@ def _film(options: Demo, final: Record) -> None:
     from ..report import video
     from ..runs import acting
 
-    quiet: dict[str, Any] = {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
-    early = imitate(ENV, rounds=1, steps_per_round=EARLY, seed=options.seed, **quiet)
+    early = imitate(
+        ENV,
+        rounds=1,
+        steps_per_round=EARLY,
+        seed=options.seed,
+        episodes=0,
+        expert_episodes=0,
+        comparator="none",
+    )
     make = maker(ENV)
     starts: dict[int, tuple[bool, int]] = {}
     for seed in range(SEARCHED):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tyro.conf import Positional, arg
 
@@ -13,6 +13,7 @@ from ..report import tables
 from .options import Json, Name, Options, Whole
 
 if TYPE_CHECKING:
+    from ..disk import Json as Plain
     from ..runs import Evaluation
 
 TOLD = ("env", "run", "episodes", "return_mean", "return_std", "return_low", "return_high", "returns")
@@ -22,7 +23,8 @@ class Evaluate(Options):
     """Play episodes with the policies of runs, in fresh seeded environments."""
 
     runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN…")]]
-    """The folder of a run; of several, all play the same episodes, and are compared on them."""
+    """The folder of a run, or of a study, all of whose kept runs are meant; of several, all play the same
+    episodes, and are compared on them."""
     env: Name = None
     """Another environment than the run's: an id, or module:function that makes one."""
     env_kwargs: Name = None
@@ -41,10 +43,11 @@ def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns, and of several runs their differences from the first."""
     from .. import intervals
     from ..runs import paired
+    from ..studies import run_folders
 
     if not options.runs:
         raise UserError("run: name the folder of a run, or of several.")
-    played = [_play_run(options, folder) for folder in options.runs]
+    played = [_play_run(options, folder) for path in options.runs for folder in run_folders(path)]
     told = [{name: run.told[name] for name in TOLD if name in run.told} for run in played]
     if len(played) == 1:
         tables.json_line(told[0])
@@ -56,7 +59,7 @@ def run(options: Evaluate) -> int:
             raise UserError(f"run: {about['run']!r} is of {about['env']}, the first of {env}.")
         gap = intervals.difference(*paired(run.evaluation, first))
         about |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
-        rows.append((about["run"], tables.within(*gap[:3])))
+        rows.append((str(about["run"]), tables.within(*gap[:3])))
     title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
     tables.show(tables.facts(title, rows))
     tables.json_line({"runs": told})
@@ -67,7 +70,7 @@ class Played(NamedTuple):
     """What one run returned, and the same as plain data."""
 
     evaluation: Evaluation
-    told: dict[str, Any]
+    told: dict[str, Plain]
 
 
 def _play_run(options: Evaluate, folder: Path) -> Played:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..report import tables
 from .options import Json, Options
+
+if TYPE_CHECKING:
+    from ..experts.shipped import Card
 
 
 class ExpertsList(Options):
@@ -25,7 +28,7 @@ def list(options: ExpertsList) -> int:
     return 0
 
 
-def _here(card: dict[str, Any]) -> str:
+def _here(card: Card) -> str:
     """The environments that it is for, of those that the installed Gymnasium has."""
     import gymnasium
 
@@ -33,9 +36,9 @@ def _here(card: dict[str, Any]) -> str:
     return ", ".join(known or card["environments"])
 
 
-def _returns(card: dict[str, Any]) -> str:
+def _returns(card: Card) -> str:
     """What it was measured at in the first of its environments."""
-    returns: dict[str, dict[str, Any]] = card.get("returns") or {}
+    returns = card.get("returns") or {}
     measured = next(iter(returns.values()), None)
     if measured is None:
         return ""

@@ -10,11 +10,14 @@ import itertools
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, dataclass_transform
 
 from tyro.conf import UseAppendAction, arg
 
 from ..spec import FIELDS, Settings
+
+if TYPE_CHECKING:
+    from types import GenericAlias, UnionType
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to its reader.
 UNSET = arg(help_behavior_hint="")
@@ -28,7 +31,7 @@ Folder = Annotated[Path | None, UNSET]
 Names = Annotated[tuple[str, ...], UNSET]
 Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]
 
-KINDS: dict[str, tuple[Any, Any]] = {
+KINDS: dict[str, tuple[type | UnionType | GenericAlias, bool | tuple[()] | None]] = {
     "int": (int | None, None),
     "int | None": (int | None, None),
     "float | None": (float | None, None),
@@ -46,9 +49,11 @@ class Options:
     """
 
     from_run: ClassVar[tuple[str, ...]] = ()
+    main: ClassVar[tuple[str, ...]] = ()
+    """The options that matter to most; empty: all."""
 
     def __init_subclass__(cls, *, settings: Iterable[str] = ()):
-        listed, texts = tuple(settings), _docs() if settings else {}
+        listed, texts = tuple(settings), docs(Settings) if settings else {}
         for name in listed:
             kind, empty = KINDS.get(str(FIELDS[name].type), (str | None, None))
             default = FIELDS[name].default
@@ -68,9 +73,9 @@ class Options:
 
 
 @functools.cache
-def _docs() -> dict[str, str]:
-    """The text below each field of `Settings`."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body
+def docs(options: type[Any]) -> dict[str, str]:
+    """The text below each field of a class."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(options))).body
     assert isinstance(body, ast.ClassDef)
     return {
         ast.unparse(field.target): " ".join(str(ast.literal_eval(text.value)).split())

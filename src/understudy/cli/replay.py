@@ -113,7 +113,7 @@ def _solver(options: Replay) -> dict[str, Any]:
     return {"solver": options.solver, **given}
 
 
-def _outcome(options: Replay, result: Result) -> dict[str, Any]:
+def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:
     """The numbers of the outcome, ready for JSON; what is not finite is null."""
     import numpy as np
 
@@ -140,7 +140,7 @@ def _outcome(options: Replay, result: Result) -> dict[str, Any]:
     return disk.to_plain(outcome)
 
 
-def _write_folder(folder: Path, options: Replay, result: Result, outcome: dict[str, Any]) -> None:
+def _write_folder(folder: Path, options: Replay, result: Result, outcome: dict[str, disk.Json]) -> None:
     from ..report import plots
 
     result.ledger.to_csv(folder / "ledger.csv")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -15,12 +16,15 @@ from .options import Flag, Folder, Json, Name, Options, Repeated
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..disk import Json as Value
     from ..runs import Record
-    from ..studies.study import Value
 
 
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
+
+    main = ("expert", "learner", "policy", "loss", "rounds", "steps_per_round", "budget", "episodes", "seed")
+    main += ("out", "resume", "explain")
 
     env: Positional[Annotated[str | None, arg(metavar="[ENV]", help_behavior_hint="")]] = None
     """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
@@ -64,6 +68,10 @@ def run(options: Train) -> int:
 
 def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
+    if options.resume and options.out is not None and not options.out.exists():
+        raise UserError(
+            f"resume: there is no folder {str(options.out)!r}; without --resume a new run begins there."
+        )
     given = options.given() | ({} if options.env is None else {"env": options.env})
     if options.config is not None:
         spec = RunSpec.read(options.config, **given)
@@ -80,7 +88,7 @@ def asked(options: Train) -> RunSpec:
     return spec.replace(expert_options={**spec.expert_options, "browser": False})
 
 
-def _within(summary: dict[str, Any], mean: str, ends: str) -> str:
+def _within(summary: Mapping[str, float], mean: str, ends: str) -> str:
     low, high = summary[f"{ends}_low"], summary[f"{ends}_high"]
     return tables.within(summary[mean], -math.inf if low is None else low, math.inf if high is None else high)
 
@@ -92,6 +100,10 @@ def outcome(result: Record) -> Table:
     summary = result.summary()
     theirs = summary["expert_return_mean"]
     rows: list[tuple[str, Value]] = [("labels", f"{summary['labels']:,}")]
+    for name, about in summary.get("experts", {}).items():
+        agrees = "" if about["agreement"] is None else f", agreement {about['agreement']:.3f}"
+        loss = "" if about["loss"] is None else f", loss {about['loss']:.4g}"
+        rows.append((f"  of {name}", f"{about['labels']:,}{loss}{agrees}"))
     if calls := summary["expert_evaluation_calls"]:
         rows.append(("other expert calls", f"{calls:,}"))
     if unanswered := int(result.ledger["unanswered"][-1]):
@@ -102,7 +114,7 @@ def outcome(result: Record) -> Table:
         rows.append(("  over", f"{tables.many(summary['episodes'], 'episode')}, the least {least}"))
         if summary["kept_round"] != summary["rounds"]:
             rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--keep-best no)"))
-        if (many := result.settings["resolved"].get("ensemble", 1)) > 1:
+        if (many := getattr(result.policy.policy, "members", 1)) > 1:
             rows.append(("  of the mean of", f"{many} networks (--ensemble 1 is quicker)"))
     if theirs is not None:
         if result.expert_evaluation:

@@ -12,13 +12,24 @@ import dataclasses
 import math
 import re
 import warnings
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import gymnasium as gym
 import numpy as np
 
 from ..errors import MissingExtra, UserError, check_int, check_name, import_extra, suggest
 from .gymnasium import Maker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from numpy.typing import ArrayLike
+
+    from ..spec import Setting
+
+    Step = tuple[np.ndarray, float, bool, bool, dict[str, np.ndarray]]
+    """Observation, reward, terminated, truncated and info."""
 
 
 @final
@@ -55,7 +66,7 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name}: {getattr(self, name)!r} is neither True nor False.")
 
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, int | float | bool]:
         """The same in ALE's words; nothing is left to its defaults."""
         return {
             "stack_num": int(self.stack),
@@ -75,7 +86,7 @@ class Settings:
         }
 
 
-def settings(given: Any = None) -> Settings:
+def settings(given: Mapping[str, Any] | None = None) -> Settings:
     """Settings from a mapping of some of them; one that does not exist is refused with the nearest that does.
 
     >>> settings({"sticky": 0.25}).sticky
@@ -87,7 +98,7 @@ def settings(given: Any = None) -> Settings:
     return Settings(**dict(given or {}))
 
 
-def _ale() -> Any:
+def _ale() -> tuple[ModuleType, ModuleType]:
     import_extra("ale_py", "env: Atari", "atari")
     import ale_py
     from ale_py import roms, vector_env
@@ -168,7 +179,7 @@ class AtariEnv(gym.Env):
 
     def __init__(self, name: str, made: Settings | None = None, *, render_mode: str | None = None):
         self.game, self.settings, self.render_mode = game(name), made or Settings(), render_mode
-        how: dict[str, Any] = {"num_envs": 1, "num_threads": 1, **self.settings.keywords()}
+        how = {"num_envs": 1, "num_threads": 1, **self.settings.keywords()}
         # Never used: a finished game is reset before its next step.
         how["autoreset_mode"] = gym.vector.AutoresetMode.NEXT_STEP
         with warnings.catch_warnings():
@@ -178,21 +189,23 @@ class AtariEnv(gym.Env):
         self.action_space = self._env.single_action_space
         self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         super().reset(seed=seed)
         short = None if seed is None else int(seed) % (1 << 31)  # ALE's seeds have 31 bits
         seen, infos = self._env.reset(seed=short)
         return self._seen(seen), _single(infos)
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: ArrayLike) -> Step:
         self.send(action)
         return self.receive()
 
-    def send(self, action: Any) -> None:
+    def send(self, action: ArrayLike) -> None:
         """Starts a step in ALE's own thread; `receive` waits for its end."""
         self._env.send(np.asarray(action, np.int64).reshape(1))
 
-    def receive(self) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def receive(self) -> Step:
         """What the step that was sent has led to."""
         seen, rewards, terminated, truncated, infos = self._env.recv()
         return self._seen(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _single(infos)
@@ -202,7 +215,7 @@ class AtariEnv(gym.Env):
         self._frame = observation[-1]
         return observation
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         scale = max(1, math.ceil(336 / self.settings.size))
         large = np.repeat(np.repeat(self._frame, scale, axis=0), scale, axis=1)
         return np.repeat(large[:, :, None], 3, axis=2)
@@ -211,16 +224,16 @@ class AtariEnv(gym.Env):
         self._env.close()
 
 
-def _single(infos: dict[str, Any]) -> dict[str, Any]:
+def _single(infos: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {key: value[0] for key, value in infos.items()}
 
 
-def atari_maker(name: str, env_kwargs: Any = None) -> Maker:
+def atari_maker(name: str, env_kwargs: Mapping[str, Setting] | None = None) -> Maker:
     """How to make one game as often as needed, under the id that experts' cards use."""
     made = settings(env_kwargs)
     spelled = env_id(name)
 
-    def make(**keywords: Any) -> AtariEnv:
+    def make(**keywords: str | None) -> AtariEnv:
         return AtariEnv(spelled, made, **keywords)
 
     return Maker(spelled, make, True)

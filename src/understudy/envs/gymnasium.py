@@ -18,17 +18,26 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsFloat, final
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import MissingExtra, UserError, failure, shorten, suggest
+from ..errors import MissingExtra, UserError, failure, kind_of, shorten, suggest
 from ..nested import part_at, stack
 from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
 from ..spec import Environment, is_pure
+
+if TYPE_CHECKING:
+    from ..disk import Json
+    from ..nested import Info, Nested, Space
+    from ..spec import Setting
+
+    Env = gym.Env[Any, Any]
+    """An environment of Gymnasium's."""
+    Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
 PURPOSES += ("memory", "members", "stagger")
@@ -59,7 +68,7 @@ class Maker:
     make: Callable[..., Any]
     by_id: bool
 
-    def __call__(self, **keywords: Any) -> Any:
+    def __call__(self, **keywords: Json) -> Any:
         """One environment; a function gets those of `keywords` (render_mode, …) that are its parameters."""
         if not self.by_id:
             keywords = {name: one for name, one in keywords.items() if _takes(self.make, name)}
@@ -92,7 +101,7 @@ class Maker:
 
 
 def maker(
-    env: Environment | None, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence[str] = ()
+    env: Environment | None, env_kwargs: Mapping[str, Setting] | None = None, infos: Sequence[str] = ()
 ) -> Maker:
     """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
 
@@ -143,7 +152,7 @@ def maker(
 class WithInfos(gym.Wrapper):
     """The environment with entries of the info beside its observations."""
 
-    def __init__(self, env: Any, infos: tuple[str, ...]):
+    def __init__(self, env: Env, infos: tuple[str, ...]):
         super().__init__(env)
         own, self._infos = env.observation_space, infos
         parts = dict(own.spaces) if isinstance(own, gym.spaces.Dict) else {OWN: own}
@@ -151,18 +160,18 @@ class WithInfos(gym.Wrapper):
             parts[name] = gym.spaces.Box(-np.inf, np.inf, value.shape)
         self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
 
-    def reset(self, **options: Any) -> Any:
+    def reset(self, **options: Any) -> tuple[dict[str, Nested], dict[str, Any]]:
         seen, info = self.env.reset(**options)
         return self._beside(seen, info), info
 
-    def step(self, action: Any) -> Any:
-        seen, *rest, info = self.env.step(action)
-        return self._beside(seen, info), *rest, info
+    def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Any]]:
+        seen, reward, terminated, truncated, info = _five(self.env.step(action))
+        return self._beside(seen, info), reward, terminated, truncated, info
 
-    def _beside(self, seen: Any, info: Any) -> dict[str, Any]:
-        return ({OWN: seen} if self._plain else dict(seen)) | self._entries(info)
+    def _beside(self, seen: Any, info: Info) -> dict[str, Nested]:
+        return {**({OWN: seen} if self._plain else seen), **self._entries(info)}
 
-    def _entries(self, info: Any) -> dict[str, np.ndarray]:
+    def _entries(self, info: Info) -> dict[str, np.ndarray]:
         for name in self._infos:
             if name not in info:
                 known = ", ".join(sorted(map(str, info))) or "none"
@@ -170,7 +179,7 @@ class WithInfos(gym.Wrapper):
         return {INFO + name: np.asarray(info[name], np.float32) for name in self._infos}
 
 
-def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Any) -> WithInfos:
+def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Json) -> WithInfos:
     inner = made(**keywords)
     try:
         return WithInfos(inner, infos)
@@ -196,7 +205,7 @@ def has_limit(env: Any) -> bool:
         env = env.env
 
 
-def _takes(function: Any, name: str) -> bool:
+def _takes(function: Callable[..., Any], name: str) -> bool:
     try:
         takes = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -246,15 +255,15 @@ LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_tex
 class Seen(NamedTuple):
     """What n slots show: n infos, and the observations as a batch (nested arrays with n in front)."""
 
-    batch: Any
-    infos: Sequence[Mapping[str, Any]]
+    batch: Nested
+    infos: Sequence[Info]
 
 
 class VectorEnv(Protocol):
     """Slots are named by their numbers (n,), in any order and choice."""
 
-    observation_space: Any
-    action_space: Any
+    observation_space: Space
+    action_space: Space
     many: bool
     """Whether slots cost next to nothing and are independent, so that a run may evaluate in several of them
     unasked. Of environments in general that is not known."""
@@ -269,7 +278,7 @@ class VectorEnv(Protocol):
         """What these slots show now."""
         ...
 
-    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         """Plays one action in each of these slots: rewards (float64), terminated and truncated, (n,) each.
 
         A slot whose episode has ended must be begun before its next step.
@@ -287,11 +296,11 @@ def raise_broken(env: VectorEnv) -> None:
 
 @final
 class GymnasiumVector:
-    """Any Gymnasium environments, one object a slot, stepped one after another. Those that step in threads of
+    """Gymnasium environments, one object a slot, stepped one after another. Those that step in threads of
     their own (`AtariEnv.send` and `receive`) are stepped `threads` at a time; 0: there are none.
     """
 
-    def __init__(self, make: Maker, count: int, first: Any, *, threads: int = 0):
+    def __init__(self, make: Maker, count: int, first: Env, *, threads: int = 0):
         self._envs: list[Any] = [first]
         try:
             while len(self._envs) < count:
@@ -305,19 +314,19 @@ class GymnasiumVector:
         entry = str(getattr(self._envs[0].spec, "entry_point", None))
         self.many = make.by_id and entry.startswith(LIGHT)
         self._threads = threads
-        self._seen: list[Any] = [None] * count
-        self._infos: list[Any] = [{}] * count
+        self._seen: list[Nested | None] = [None] * count
+        self._infos: list[Info] = [{}] * count
         self.broken: dict[int, Exception] = {}
 
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
         for slot, seed in zip(slots, seeds, strict=True):
             try:
-                seen, info = self._envs[slot].reset(seed=int(seed))
+                seen, info = _two(self._envs[slot].reset(seed=int(seed)))
                 self._show(slot, seen, info)
             except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
 
-    def _show(self, slot: int, seen: Any, info: Any) -> None:
+    def _show(self, slot: int, seen: Nested, info: Info) -> None:
         """Takes what an environment shows, or raises: what cannot be stacked is the fault of one slot."""
         _fit(seen, self.observation_space)
         self._seen[slot], self._infos[slot] = seen, info
@@ -327,7 +336,7 @@ class GymnasiumVector:
         infos = [self._infos[slot] for slot in chosen]
         return Seen(stack([self._seen[slot] for slot in chosen]), infos)
 
-    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
         ahead, envs = self._threads, [self._envs[slot] for slot in slots.tolist()]
         for env, action in zip(envs[:ahead], actions, strict=False):
@@ -335,7 +344,7 @@ class GymnasiumVector:
         for i, slot in enumerate(slots.tolist()):
             try:
                 made = envs[i].receive() if ahead else envs[i].step(actions[i])
-                seen, rewards[i], ended[0, i], ended[1, i], info = made
+                seen, rewards[i], ended[0, i], ended[1, i], info = _five(made)
                 self._show(slot, seen, info)
             except Exception as error:
                 self.broken[slot], rewards[i] = error, np.nan
@@ -348,7 +357,29 @@ class GymnasiumVector:
             env.close()
 
 
-def _fit(seen: Any, space: Any) -> None:
+def _five(made: Any) -> Any:
+    """What a step returned, which must be Gymnasium's five values."""
+    if isinstance(made, tuple) and len(made) == 5:
+        return made
+    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
+    old = ", as the old gym did" if isinstance(made, tuple) and len(made) == 4 else ""
+    raise UserError(
+        f"environment: its step returned {count}{old}, and Gymnasium's step returns five: "
+        "observation, reward, terminated, truncated, info."
+    )
+
+
+def _two(made: Any) -> Any:
+    """What a reset returned, which must be Gymnasium's two values."""
+    if isinstance(made, tuple) and len(made) == 2:
+        return made
+    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
+    raise UserError(
+        f"environment: its reset returned {count}, and Gymnasium's reset returns two: observation, info."
+    )
+
+
+def _fit(seen: Any, space: Space) -> None:
     """Refuses an observation that has more or fewer numbers than its space says, or other choices."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner: Any = space.spaces

@@ -11,9 +11,9 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import jax.export
@@ -25,6 +25,9 @@ from jax.interpreters import batching, mlir
 
 from .. import disk
 from ..machine import versions
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 DIGEST = hashlib.sha256().digest_size
 LIBRARIES = ("jax", "jaxlib", "mujoco", "mujoco-mjx")
@@ -46,12 +49,12 @@ class Kept:
         self.shape, self._function = shape, function
         said = [about, Path(__file__).read_bytes(), repr(sorted(versions(LIBRARIES).items())).encode()]
         self._about = hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in said))
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, jax.export.Exported] = {}
 
-    def __call__(self, *arrays: Any) -> Array:
+    def __call__(self, *arrays: ArrayLike) -> Array:
         return _rows.bind(*(jnp.asarray(one)[None] for one in arrays), kept=self)[0]
 
-    def lowered(self, platform: str, given: Any) -> jax.export.Exported:
+    def lowered(self, platform: str, given: Sequence[ShapedArray]) -> jax.export.Exported:
         """The function of arrays of these shapes for a platform, from its file where that is sound."""
         shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given]
         modes = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
@@ -74,17 +77,19 @@ class Kept:
         return self._made[name]
 
 
-def _exported(function: Any, platform: str, shapes: Any) -> jax.export.Exported:
+def _exported(
+    function: Callable[..., Array], platform: str, shapes: Sequence[jax.ShapeDtypeStruct]
+) -> jax.export.Exported:
     anything = [jax.export.DisabledSafetyCheck.custom_call("ALL")]  # the same version will read it
 
-    def rows(*given: Any) -> Any:  # a name that is the same for all, since it is in the program
+    def rows(*given: Array) -> Array:  # a name that is the same for all, since it is in the program
         return function(*given)
 
     call = jax.jit(rows, keep_unused=True)
     return jax.export.export(call, platforms=[platform], disabled_checks=anything)(*shapes)
 
 
-def _differences(one: Any, other: Any) -> set[str]:
+def _differences(one: jax.export.Exported, other: jax.export.Exported) -> set[str]:
     """The names of the fields in which two records differ."""
     names = [field.name for field in dataclasses.fields(one)]
     return {name for name in names if getattr(one, name) != getattr(other, name)}
@@ -109,16 +114,16 @@ _rows = Primitive("understudy_rows")
 
 
 @_rows.def_abstract_eval
-def _shaped(*given: Any, kept: Kept) -> Any:
+def _shaped(*given: ShapedArray, kept: Kept) -> ShapedArray:
     return ShapedArray((given[0].shape[0], *kept.shape), jnp.float32)
 
 
 @_rows.def_impl
-def _now(*given: Any, kept: Kept) -> Any:
+def _now(*given: Array, kept: Kept) -> Array:
     return jax.jit(functools.partial(_rows.bind, kept=kept))(*given)
 
 
-def _batched(given: Any, axes: Any, *, kept: Kept) -> tuple[Array, int]:
+def _batched(given: Sequence[Array], axes: Sequence[int | None], *, kept: Kept) -> tuple[Array, int]:
     """Batches of rows are more rows. Those that were there stay in front: they may be spread over devices."""
     count = next(one.shape[at] for one, at in zip(given, axes, strict=True) if at is not None)
 
@@ -130,7 +135,7 @@ def _batched(given: Any, axes: Any, *, kept: Kept) -> tuple[Array, int]:
     return made.reshape(-1, count, *kept.shape), 1
 
 
-def _lowered(context: Any, *given: Any, kept: Kept) -> Any:
+def _lowered(context: Any, *given: mlir.ir.Value, kept: Kept) -> Sequence[mlir.ir.Value]:
     platform, *others = context.module_context.platforms
     assert not others
     call = kept.lowered(platform, context.avals_in).call

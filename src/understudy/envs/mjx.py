@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import jax
@@ -20,6 +20,13 @@ from jax import Array
 from ..errors import check_name, import_extra
 from .kept import Kept
 from .pure import PureEnv
+
+if TYPE_CHECKING:
+    from .pure import Played
+
+    Pose = tuple[Array, Array, Array]
+    """Places, speeds, and where the solver begins."""
+    Carry = tuple[Array, Array, Array, Array]
 
 MODELS = {"Hopper": "Hopper-v5", "Walker2d": "Walker2d-v5"}
 ITERATIONS, LINE_SEARCH = 4, 8
@@ -52,7 +59,7 @@ def make(
     def model() -> tuple[Any, Any]:
         # Not before the first step: it takes the accelerator.
         with jax.ensure_compile_time_eval():
-            put: Any = mjx.put_model(physics)
+            put = mjx.put_model(physics)
             return put, mjx.make_data(put)
 
     def pushed(place: Array, speed: Array, warm: Array, action: Array) -> Array:
@@ -62,7 +69,7 @@ def make(
     # The accelerations: all of MJX's physics, once in a program.
     slope = Kept(pushed, (physics.nv,), _bytes(physics) + Path(__file__).read_bytes())
 
-    def begin(key: Array) -> tuple[Any, Any]:
+    def begin(key: Array) -> tuple[Pose, Array]:
         first, second = jax.random.split(key)
         place, speed = (
             jnp.asarray(one, jnp.float32) + jax.random.uniform(own, one.shape, jnp.float32, -scale, scale)
@@ -70,11 +77,11 @@ def make(
         )
         return (place, speed, jnp.zeros(physics.nv, jnp.float32)), _seen(hidden, place, speed)
 
-    def by_stages(_: Any, state: Any, action: Array) -> Any:
+    def by_stages(_turn: Array, state: Pose, action: Array) -> Pose:
         (place, speed, warm), h = state, physics.opt.timestep
         model()  # here, since nothing may be computed while a program is being lowered
 
-        def stage(carry: Any, given: Array) -> Any:
+        def stage(carry: Carry, given: Array) -> tuple[Carry, None]:
             (rate, push, moved, gained), (far, weight) = carry, given
             here, rate = place + h * (far * rate), speed + h * (far * push)
             push = slope(here, rate, warm, action)
@@ -84,7 +91,7 @@ def make(
         (_, push, moved, gained), _ = jax.lax.scan(stage, first, jnp.asarray(STAGES))
         return place + h * moved, speed + h * gained, push
 
-    def by_mjx(_: Any, state: Any, action: Array) -> Any:
+    def by_mjx(_turn: Array, state: Pose, action: Array) -> Pose:
         put, blank = model()
         data = mjx.step(put, _filled(blank, state, action))
         return data.qpos, data.qvel, data.qacc_warmstart
@@ -95,7 +102,7 @@ def make(
     staged = physics.opt.integrator == int(mjx.IntegratorType.RK4)
     staged = staged and kinds.issuperset(physics.jnt_type.tolist())
 
-    def play(state: Any, action: Array) -> tuple[Any, Any, Any, Any, Any]:
+    def play(state: Pose, action: Array) -> Played[Pose]:
         once = functools.partial(by_stages if staged else by_mjx, action=action)
         (place, _, _), (new, speed, warm) = state, jax.lax.fori_loop(0, inner.frame_skip, once, state)
         healthy = _healthy(inner, new, speed)
@@ -112,13 +119,13 @@ def make(
 
 def _bytes(physics: Any) -> bytes:
     """Everything about a model of MuJoCo."""
-    library: Any = importlib.import_module("mujoco")
+    library = importlib.import_module("mujoco")
     found = np.empty(library.mj_sizeModel(physics), np.uint8)
     library.mj_saveModel(physics, None, found)
     return found.tobytes()
 
 
-def _filled(blank: Any, state: Any, action: Array) -> Any:
+def _filled(blank: Any, state: Pose, action: Array) -> Any:
     place, speed, warm = state
     return blank.replace(qpos=place, qvel=speed, qacc_warmstart=warm, ctrl=action)
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, final
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from gymnasium.envs.mujoco.reacher_v5 import ReacherEnv
     from gymnasium.envs.mujoco.swimmer_v5 import SwimmerEnv
     from gymnasium.envs.mujoco.walker2d_v5 import Walker2dEnv
+
+    from ..nested import Nested
+    from .gymnasium import Env
 
     Judged = tuple[np.floating | float, bool]
     """A reward, and whether the episode has terminated."""
@@ -178,7 +180,7 @@ def _judge_humanoid(env: HumanoidEnv, data: Simulation, speed: float, action: np
 
 def _judge_standup(env: HumanoidStandupEnv, data: Simulation, speed: float, action: np.ndarray) -> Judged:
     low, high = env._impact_cost_range
-    timestep: Any = env.model.opt.timestep
+    timestep = env.model.opt.timestep
     control = env._ctrl_cost_weight * np.square(data.ctrl).sum()
     impact = min(max(env._impact_cost_weight * np.square(data.cfrc_ext).sum(), low), high)
     return data.qpos[2] / timestep - control - impact + 1, False
@@ -263,7 +265,7 @@ RULES: dict[tuple[str, str], Rules] = {
 """By Gymnasium's module and class. Gymnasium steps the others of version 4, which pay by other formulas."""
 
 
-def rules_of(env: gym.Env[Any, Any]) -> tuple[Rules, int] | None:
+def rules_of(env: Env) -> tuple[Rules, int] | None:
     """The rules of a Gymnasium environment with any keywords, and the steps of its episodes.
 
     None for what Gymnasium must step itself: other classes, a wrapper that does something, no step limit,
@@ -294,7 +296,7 @@ class MujocoVector:
 
     many = True
 
-    def __init__(self, env: gym.Env[Any, Any], rules: Rules, limit: int, count: int, threads: int = 1):
+    def __init__(self, env: Env, rules: Rules, limit: int, count: int, threads: int = 1):
         library = importlib.import_module("mujoco")  # compiled, and unknown to type checkers
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._env, self._rules, self._limit = env, rules, limit
@@ -321,7 +323,9 @@ class MujocoVector:
             return Seen(self._shown[slot : slot + 1].copy(), ())
         return Seen(self._shown[slots], ())
 
-    def step(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         actions = np.asarray(actions)
         if self._pool is None or len(slots) <= CHUNK:
             judged = self._simulate(slots, actions)

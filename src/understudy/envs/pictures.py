@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from ..nested import parts
 from ..spec import is_pure
 from .gymnasium import Maker
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..nested import Nested
+    from .gymnasium import Env
+
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,10 +29,10 @@ class Scene:
     """The state after the first `steps` of `actions` in the episode with this seed; the list may grow on."""
 
     seed: int
-    actions: list[Any]
+    actions: Sequence[Nested]
     steps: int
 
-    def __deepcopy__(self, memo: Any) -> Scene:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Scene:
         return self  # its part of the list does not change
 
 
@@ -54,7 +60,7 @@ class Pictures:
         except UserError as error:
             self.why = str(error)
 
-    def draw(self, scene: Scene, seen: Any = None, *, before: int = 0) -> list[np.ndarray]:
+    def draw(self, scene: Scene, seen: Nested | None = None, *, before: int = 0) -> list[np.ndarray]:
         """The scene and up to `before` states before it, oldest first; none where it cannot be drawn.
 
         `seen` is what the state shows. An environment that shows something else when it is played again is
@@ -91,7 +97,7 @@ class Pictures:
             self._stage = None
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Nested, other: Nested) -> bool:
     theirs = dict(parts(other))
     return all(path in theirs and np.array_equal(part, theirs[path]) for path, part in parts(one))
 
@@ -159,7 +165,7 @@ class Camera:
     def __init__(self, env: Any):
         world = env.unwrapped
         self._renderer = getattr(world, "mujoco_renderer", None)
-        self._from: Any = None
+        self._from: np.ndarray | None = None
         if self._renderer is None or getattr(self._renderer, "camera_id", 0) != -1:
             return
         env.render()  # makes the viewer and its camera
@@ -171,7 +177,7 @@ class Camera:
         # Without a graphics card shadows and mirrors take two thirds of the time.
         import mujoco
 
-        flags: Any = mujoco.mjtRndFlag  # type: ignore[attr-defined]
+        flags = mujoco.mjtRndFlag  # type: ignore[attr-defined]
         for flag in (flags.mjRND_SHADOW, flags.mjRND_REFLECTION):
             viewer.scn.flags[int(flag)] = 0
 
@@ -187,7 +193,7 @@ class Camera:
         return np.array(self._data.xpos[self._root][:2])
 
 
-def _can_draw(env: Any) -> None:
+def _can_draw(env: Env) -> None:
     """Opens and closes a MuJoCo surface: a renderer that fails when made raises again when deleted."""
     if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
         from mujoco.egl import GLContext

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,22 @@ from jax import Array
 from ..errors import UserError, import_extra, shorten
 from .gymnasium import STREAMS, Seen
 
+Inner = TypeVar("Inner")
+"""What an environment of pure functions keeps from step to step: a tree of arrays."""
+Tree = TypeVar("Tree")
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..disk import Json
+    from ..nested import Nested, Space
+    from ..policies.codecs import Slots
+
+    Running = tuple[Any, Array]
+    """A state of gymnax, and a key."""
+    Played = tuple[Inner, Nested, ArrayLike, ArrayLike, ArrayLike]
+    """What an environment keeps after a step, the observation, the reward, terminated and truncated."""
+
 LIMIT = 1000
 """Steps of an episode where the library has no limit of its own: what Brax trains with."""
 
@@ -29,11 +45,32 @@ class State(NamedTuple):
     """One environment under way: what it keeps, what it shows, and what its last step gave."""
 
     inner: Any
-    observation: Any
+    observation: Nested
     reward: Array
     terminated: Array
     truncated: Array
     steps: Array
+
+
+class BraxState(Protocol):
+    """A state of a `BraxLike` environment; `info`, a dict, may be missing."""
+
+    @property
+    def obs(self) -> Nested: ...
+    @property
+    def reward(self) -> ArrayLike: ...
+    @property
+    def done(self) -> ArrayLike: ...
+
+
+class BraxLike(Protocol):
+    """An environment of Brax's shape; one with an `action_space` needs no `action_size`."""
+
+    @property
+    def action_size(self) -> int: ...
+
+    def reset(self, rng: Array, /) -> BraxState: ...
+    def step(self, state: Any, action: Array, /) -> BraxState: ...
 
 
 @final
@@ -54,10 +91,10 @@ class PureEnv:
     """
 
     name: str
-    begin: Callable[[Array], tuple[Any, Any]]
-    play: Callable[[Any, Any], tuple[Any, Any, Any, Any, Any]]
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
+    begin: Callable[[Array], tuple[Any, Nested]]
+    play: Callable[[Any, Array], Played[Any]]
+    observation_space: Space
+    action_space: Space
     limit: int | None = LIMIT
     serves: str | None = None
 
@@ -68,7 +105,7 @@ class PureEnv:
         no = jnp.zeros((), bool)
         return State(inner, seen, jnp.zeros((), jnp.float32), no, no, jnp.zeros((), jnp.int32))
 
-    def step(self, state: State, action: Any) -> State:
+    def step(self, state: State, action: Array) -> State:
         """The state after one action."""
         inner, seen, reward, terminated, truncated = self.play(state.inner, action)
         steps = state.steps + 1
@@ -92,7 +129,7 @@ class PureEnv:
     def close(self) -> None: ...
 
 
-def _typed(leaf: Any, dtype: Any) -> Array:
+def _typed(leaf: ArrayLike, dtype: np.dtype) -> Array:
     """With a type of its own: a bare number takes that of what is beside it, and a loop's state may not."""
     leaf = jnp.asarray(leaf)
     if jnp.issubdtype(dtype, jax.dtypes.prng_key):
@@ -100,13 +137,13 @@ def _typed(leaf: Any, dtype: Any) -> Array:
     return jax.lax.convert_element_type(leaf, dtype)
 
 
-def key_of(seed: Any) -> Array:
+def key_of(seed: ArrayLike) -> Array:
     """The key of a seed below 2³², the same for numbers and for traced arrays."""
     low = jnp.asarray(seed, jnp.uint32)
     return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl="threefry2x32")
 
 
-def chosen(which: Array, new: Any, old: Any) -> Any:
+def chosen(which: Array, new: Tree, old: Tree) -> Tree:
     """`new` where `which` (n,), else `old`: two trees of arrays with n in front."""
 
     def pick(a: Array, b: Array) -> Array:
@@ -121,7 +158,7 @@ def words(seed: int) -> np.ndarray:
     return np.array([seed >> place & 0xFFFFFFFF for place in places], np.uint32)
 
 
-def derived(seed: Array, stream: str, *path: Any) -> Array:
+def derived(seed: Array, stream: str, *path: ArrayLike) -> Array:
     """`gymnasium.derive` on the device, bit for bit: NumPy's SeedSequence of words of 32 bits.
 
     `seed` are the `words` of the run's seed; the numbers of `path` may be arrays.
@@ -160,24 +197,24 @@ def derived(seed: Array, stream: str, *path: Any) -> Array:
     return word ^ (word >> 16)
 
 
-def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
+def brax_style(env: BraxLike, name: str, *, limit: int | None = LIMIT) -> PureEnv:
     """An object with ``reset(key)`` and ``step(state, action)`` whose states have `obs`, `reward` and `done`.
 
     Its spaces are its own `observation_space` and `action_space`, or numbers without bounds and actions in
     [−1, 1]^action_size, as Brax has them. An entry "truncation" of `info` marks ends that are no failures.
     """
 
-    def begin(key: Array) -> tuple[Any, Any]:
+    def begin(key: Array) -> tuple[BraxState, Nested]:
         state = env.reset(jax.random.key_data(key))
         return state, state.obs
 
-    def play(state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def play(state: BraxState, action: Array) -> Played[BraxState]:
         new = env.step(state, action)
         done, info = jnp.asarray(new.done).astype(bool), getattr(new, "info", None) or {}
         cut = done & jnp.asarray(info.get("truncation", False)).astype(bool)
         return new, new.obs, new.reward, done & ~cut, cut
 
-    def space(shape: Any) -> Any:
+    def space(shape: Mapping[str, jax.ShapeDtypeStruct] | jax.ShapeDtypeStruct) -> Space:
         if isinstance(shape, Mapping):
             return spaces.Dict({str(key): space(one) for key, one in shape.items()})
         return _box(*((0, 255) if shape.dtype == np.uint8 else (-np.inf, np.inf)), shape)
@@ -197,13 +234,13 @@ def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
     return PureEnv(name, begin, play, seen, acts, getattr(env, "limit", limit))
 
 
-def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Any) -> PureEnv:
+def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Json) -> PureEnv:
     """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
     envs = import_extra("brax.envs", f"env: brax:{name}", "brax")
     return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
 
 
-def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Any) -> PureEnv:
+def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Json) -> PureEnv:
     """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
     registry = import_extra("mujoco_playground", f"env: playground:{name}", "brax").registry
     config = registry.get_default_config(name)
@@ -214,7 +251,7 @@ def playground(name: str, *, max_episode_steps: int | None = None, **overrides: 
     return brax_style(made, f"playground:{name}", limit=max_episode_steps or int(config.episode_length))
 
 
-def gymnax(name: str, **settings: Any) -> PureEnv:
+def gymnax(name: str, **settings: Json) -> PureEnv:
     """An environment of gymnax, such as CartPole-v1; `settings` replace numbers of its parameters.
 
     Its own `step` resets, so its two halves are called here: `step_env`, and `is_truncated` for the limit.
@@ -225,12 +262,12 @@ def gymnax(name: str, **settings: Any) -> PureEnv:
     if settings:
         params = params.replace(**settings)
 
-    def begin(key: Array) -> tuple[Any, Any]:
+    def begin(key: Array) -> tuple[Running, Nested]:
         first, later = jax.random.split(key)
         seen, state = env.reset_env(first, params)
         return (state, jax.random.key_data(later)), seen
 
-    def play(inner: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def play(inner: Running, action: Array) -> Played[Running]:
         state, data = inner
         now, later = jax.random.split(jax.random.wrap_key_data(data, impl="threefry2x32"))
         seen, state, reward, terminated, _ = env.step_env(now, state, action, params)
@@ -242,7 +279,7 @@ def gymnax(name: str, **settings: Any) -> PureEnv:
     return PureEnv(f"gymnax:{name}", begin, play, seen, acts, limit, serves=name)
 
 
-def _gymnasium_space(space: Any) -> Any:
+def _gymnasium_space(space: Any) -> Space:
     if hasattr(space, "n"):
         return spaces.Discrete(int(space.n))
     if not hasattr(space, "low"):
@@ -250,7 +287,7 @@ def _gymnasium_space(space: Any) -> Any:
     return _box(space.low, space.high, space)
 
 
-def _box(low: Any, high: Any, like: Any) -> Any:
+def _box(low: ArrayLike, high: ArrayLike, like: jax.ShapeDtypeStruct) -> spaces.Box:
     """The Box of what has the shape and the type of `like`: bytes, or else float32."""
     kind = np.uint8 if np.dtype(like.dtype) == np.uint8 else np.float32
     low, high = (np.broadcast_to(np.asarray(edge, kind), like.shape) for edge in (low, high))
@@ -284,16 +321,16 @@ def named(env: str) -> Callable[..., PureEnv]:
 
 
 @functools.lru_cache(maxsize=4)
-def _programs(env: PureEnv) -> tuple[Any, Any]:
+def _programs(env: PureEnv) -> tuple[Callable[..., State], Callable[..., State]]:
     """Beginning and stepping chosen slots. The vectors of one environment, for rounds, evaluations and the
     expert's, share them, so that a number of slots is traced and compiled once.
     """
 
-    def begin(state: State, which: Any, seeds: Any, ages: Any) -> State:
+    def begin(state: State, which: Array, seeds: Array, ages: Array) -> State:
         anew = jax.vmap(lambda seed: env.reset(key_of(seed)))(seeds)
         return chosen(which, anew._replace(steps=ages), state)
 
-    def step(state: State, which: Any, actions: Any) -> State:
+    def step(state: State, which: Array, actions: Array) -> State:
         return chosen(which, jax.vmap(env.step)(state, actions), state)
 
     return jax.jit(begin, donate_argnums=0), jax.jit(step, donate_argnums=0)
@@ -313,12 +350,12 @@ class PureVector:
         self.ages = np.zeros(count, np.int32)
         """How many steps the next episode of each slot counts as over already."""
         one = jax.eval_shape(lambda seed: env.reset(key_of(seed)), np.uint32(0))
-        self._state: Any = jax.tree.map(
+        self._state: State = jax.tree.map(
             lambda leaf: jax.device_put(np.zeros((count, *leaf.shape), leaf.dtype)), one
         )
-        self._seen: Any = None
+        self._seen: Nested | None = None
 
-    def _spread(self, slots: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _spread(self, slots: Slots, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         which = np.zeros(self._count, bool)
         which[slots] = True
         full = np.zeros((self._count, *values.shape[1:]), values.dtype)
@@ -337,7 +374,9 @@ class PureVector:
             self._seen = jax.device_get(self._state.observation)
         return Seen(jax.tree.map(lambda leaf: leaf[slots], self._seen), [{}] * len(slots))
 
-    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         played = np.asarray(actions)
         played = played.astype(np.int32 if played.dtype.kind in "iu" else np.float32)
         self._state = self._step(self._state, *self._spread(slots, played))

@@ -17,7 +17,7 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from gymnasium import spaces
@@ -30,6 +30,9 @@ from . import Expert
 from .networks import from_layers
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..nested import Nested
     from . import Space
 
 KEYS = ("state", "proprio", "obs")
@@ -99,7 +102,7 @@ def _part(params: Any, number: int, what: str) -> Any:
     return part if part is None or isinstance(part, Mapping) else vars(part)
 
 
-def _normaliser(statistics: Any, what: str) -> Normaliser | None:
+def _normaliser(statistics: Mapping[str, Any] | None, what: str) -> Normaliser | None:
     if not statistics:
         return None
     mean, deviation = statistics["mean"], statistics["std"]
@@ -109,19 +112,21 @@ def _normaliser(statistics: Any, what: str) -> Normaliser | None:
     return Normaliser(_numbers(mean, what).reshape(-1), _numbers(deviation, what).reshape(-1))
 
 
-def _numbers(value: Any, what: str) -> np.ndarray:
+def _numbers(value: ArrayLike, what: str) -> np.ndarray:
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise UserError(f"{what}: holds an array that is not of finite numbers.")
     return np.ascontiguousarray(numbers, np.float32)
 
 
-def _archive(path: Path, what: str) -> dict[str, Any]:
+def _archive(path: Path, what: str) -> Nested:
     """The arrays of an .npz, nested by their names."""
     arrays = [(tuple(re.split(r"[/.]", name)), array) for name, array in disk.read_npz(path, what).items()]
     return nest(arrays) if arrays else {}
 
 
+Value: TypeAlias = "bool | int | float | str | bytes | np.ndarray | list[Value] | dict[str, Value] | None"
+"""What flax's msgpack may hold."""
 # flax's msgpack. The package `msgpack` would be one more dependency for these lines, and does not limit what
 # many small values become in memory.
 
@@ -144,7 +149,7 @@ SIZED = {
 SIZES = dict(zip(SIZED, (f">{form}" for form in "BHIBHIBHIHIHI"), strict=True))
 
 
-def unpack(data: bytes, what: str) -> Any:
+def unpack(data: bytes, what: str) -> Value:
     """The one value in `data`, MessagePack as flax writes it: dicts, lists, numbers, texts, arrays. No other
     type is accepted, and lengths are not trusted: nothing is made before its bytes are there.
 
@@ -169,10 +174,10 @@ class _Reader:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def number(self, form: str) -> Any:
+    def number(self, form: str) -> int:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
-    def value(self, depth: int) -> Any:
+    def value(self, depth: int) -> Value:
         if depth > DEEP:
             raise UserError(f"{self.what}: is nested deeper than {DEEP} levels.")
         self.count += 1
@@ -195,7 +200,7 @@ class _Reader:
             return self.sized("extension", 1 << (kind - 0xD4), depth)
         raise UserError(f"{self.what}: is damaged or no msgpack (byte {kind:#x}).")
 
-    def sized(self, form: str, size: int, depth: int) -> Any:
+    def sized(self, form: str, size: int, depth: int) -> Value:
         if form == "list":
             return [self.value(depth + 1) for _ in range(size)]
         if form == "dict":
@@ -205,18 +210,20 @@ class _Reader:
         data = self.take(size)
         return data if form == "bytes" else data.decode("utf-8", "replace")
 
-    def pair(self, depth: int) -> tuple[str, Any]:
+    def pair(self, depth: int) -> tuple[str, Value]:
         key = self.value(depth + 1)
         if not isinstance(key, str):
             raise UserError(f"{self.what}: a key in it is {type(key).__name__}; texts are expected.")
         return key, self.value(depth + 1)
 
-    def extension(self, size: int, depth: int) -> Any:
+    def extension(self, size: int, depth: int) -> np.ndarray:
         """flax's arrays (1), and numbers of NumPy (3): shape, type and bytes."""
         code, inside = self.number(">b"), _Reader(self.take(size), self.what)
         if code not in (1, 3):
             raise UserError(f"{self.what}: holds an extension {code}, which is not accepted.")
-        parts = inside.value(max(depth + 1, DEEP - 2))  # a list with a list in it, and no extension again
+        parts: Any = inside.value(
+            max(depth + 1, DEEP - 2)
+        )  # a list with a list in it, and no extension again
         shape, kind, data = parts if isinstance(parts, list) and len(parts) == 3 else (None, None, None)
         whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
         if kind not in KINDS or shape is None or not whole or not isinstance(data, bytes):

@@ -17,7 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, runtime_checkable
 
 import numpy as np
 
@@ -26,12 +26,15 @@ from ..nested import batch_size, copy_batch, parts, stack, take
 from . import Expert, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from numpy.typing import ArrayLike
 
     from . import Infos, Nested, Space
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 LIKE_SB3 = (
     "expected is predict(observation, deterministic=True) -> (action, state), as Stable-Baselines3 has it; a "
     "method that gives the action alone is an expert by itself (expert=model.predict, module:model.predict)"
@@ -72,7 +75,7 @@ def pure(function: Function) -> Function:
 
 
 def from_callable(
-    function: Callable[..., Any],
+    function: Callable[..., ArrayLike],
     *,
     batched: bool | None = None,
     kind: Kind | None = None,
@@ -180,7 +183,7 @@ def from_predictor(
     alone = False  # whether it turned out to take one observation at a time
 
     def answer(observations: Nested) -> np.ndarray:
-        pair: Any = call(copy_batch(observations), deterministic=True)
+        pair = call(copy_batch(observations), deterministic=True)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise UserError(
                 f"expert {name!r}: its predict gave {type(pair).__name__}, not a pair; {LIKE_SB3}."
@@ -232,16 +235,16 @@ def stack_answers(name: str, answers: Sequence[ArrayLike]) -> np.ndarray:
         raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., T]) -> str:
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name.replace("<locals>.", "").strip("<>")
 
 
-def _is_coroutine(function: Callable[..., Any]) -> bool:
+def _is_coroutine(function: Callable[..., T]) -> bool:
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _parameters(function: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some functions written in C do not say
@@ -251,7 +254,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 def _reporting(function: Callable[..., T], name: str) -> Callable[..., T]:
     """The function, whose exceptions become a `UserError` that names the expert; the cause is attached."""
 
-    def call(observation: Nested, **keywords: Any) -> T:
+    def call(observation: Nested, **keywords: Infos | bool) -> T:
         try:
             return function(observation, **keywords)
         except UserError:
@@ -303,9 +306,9 @@ def from_remote(
     start = _on_loop if _is_coroutine(function) else in_thread
 
     def ask(observations: Nested, infos: Infos) -> np.ndarray:
-        answers: dict[int, Any] = {}
+        answers: dict[int, ArrayLike] = {}
 
-        def begin(i: int) -> Future[Any]:  # each attempt with numbers of its own, to which it may write
+        def begin(i: int) -> Future[ArrayLike]:  # each attempt with numbers of its own, to which it may write
             return start(function, take(copy_batch(take(observations, [i])), 0))
 
         count, limits = batch_size(observations), {"timeout": timeout, "backoff": backoff}
@@ -335,7 +338,7 @@ def from_remote(
 Future = concurrent.futures.Future
 
 
-def _on_loop(function: Callable[..., Any], observation: Nested) -> Future[Any]:
+def _on_loop(function: Callable[..., Coroutine[None, None, T]], observation: Nested) -> Future[T]:
     return asyncio.run_coroutine_threadsafe(function(observation), _loop())
 
 
@@ -403,7 +406,7 @@ def outcomes(
                 waiting.append((time.monotonic() + pause, i, attempt + 1))
 
 
-def in_thread(function: Callable[..., T], *args: Any) -> Future[T]:
+def in_thread(function: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
     """The call under way in a thread of its own.
 
     A pool would be joined when the program ends, and one call that hangs would hang it; a daemon thread is

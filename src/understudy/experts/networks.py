@@ -41,6 +41,9 @@ from ..policies.mlp import ACTIVATIONS
 from . import Expert, Kind, resolve
 
 if TYPE_CHECKING:
+    from jax import Array
+
+    from ..disk import Json
     from . import Infos, Nested, Source, Space
 
 
@@ -60,9 +63,9 @@ def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | 
     )
 
 
-def from_policy(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
+def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
-    kind: Kind = card.get("kind", "action")
+    kind: Any = card.get("kind", "action")
     soft = kind == "distribution"
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
@@ -92,12 +95,12 @@ def from_policy(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
 
 def from_network(
     network: Network,
-    card: Mapping[str, Any],
+    card: Mapping[str, Json],
     *,
     kind: Kind,
     observation_space: Space | None,
     action_space: Space | None,
-    pure: Callable[..., Any] | None,
+    pure: Callable[..., Array] | None,
 ) -> Expert:
     """The expert that answers with a network."""
 
@@ -124,7 +127,7 @@ def from_layers(
     observation_space: Space | None = None,
     action_space: Space | None = None,
     activation: str,
-    card: Mapping[str, Any],
+    card: Mapping[str, Json],
     normaliser: Normaliser | None = None,
     head: str = "identity",
 ) -> Expert:
@@ -167,7 +170,7 @@ def from_layers(
     return from_mlp(network, seen, acts, {**card, "normalised": normaliser is not None})
 
 
-def from_mlp(network: Network, seen: Space, acts: Space, card: Mapping[str, Any]) -> Expert:
+def from_mlp(network: Network, seen: Space, acts: Space, card: Mapping[str, Json]) -> Expert:
     """The expert that answers with a network whose policy is an MLP, on an image network or not."""
     from .sb3.layout import as_rows
 
@@ -213,7 +216,7 @@ def find_encoder(expert: Expert) -> Encoder | None:
     return Encoder(net.policy, net.params, expert.name) if type(net.policy) is NatureCNN else None
 
 
-def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Any]) -> Path:
+def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Json]) -> Path:
     """Writes an expert's weights and card, each whole and synced.
 
     The card says `kind` ("action" or "distribution"); `name`, `algorithm`, `environments`, `settings`,
@@ -223,7 +226,7 @@ def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str,
     return policy.save(path, **card)
 
 
-def _card_of_run(folder: Path) -> dict[str, Any]:
+def _card_of_run(folder: Path) -> dict[str, Json]:
     """The card of a run: what its configuration says of the policy in it."""
     if not (folder / "config.json").is_file():
         return {"name": folder.name}
@@ -298,7 +301,7 @@ def _params(source: Network, policy: Policy, what: str) -> Params:
     return params
 
 
-def _architecture(policy: Policy) -> dict[str, Any]:
+def _architecture(policy: Policy) -> dict[str, Json]:
     """What decides the function: rounding and the method of a convolution do not."""
     config = policy.config()
     config.pop("method", None)

@@ -14,7 +14,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 import gymnasium
 import numpy as np
@@ -28,13 +28,36 @@ from . import Expert
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from . import Infos
+    from ..disk import Json
+    from . import Infos, Kind
+
+
+class Returns(TypedDict):
+    """What an expert was measured at."""
+
+    mean: float
+    std: float
+    episodes: int
+
+
+class Card(TypedDict, total=False):
+    """What is known about an expert that comes with the package."""
+
+    name: Required[str]
+    algorithm: Required[str]
+    environments: Required[list[str]]
+    kind: Required[Kind]
+    returns: dict[str, Returns]
+    settings: str | dict[str, Json]
+    made: str
+    format: int
+
 
 FOLDER = Path(__file__).parent / "weights"
 
 
 @functools.cache
-def _cards() -> Mapping[str, dict[str, Any]]:
+def _cards() -> Mapping[str, Card]:
     return {path.stem: disk.read_json(path, "expert") for path in sorted(FOLDER.glob("*.json"))}
 
 
@@ -47,13 +70,13 @@ def names() -> list[str]:
     return list(_cards())
 
 
-def card(name: str) -> dict[str, Any]:
+def card(name: str) -> Card:
     """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
     check_name("expert", name, _cards())
-    return dict(_cards()[name])
+    return {**_cards()[name]}
 
 
-def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
+def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Json] | None = None) -> Expert:
     """The expert of that name.
 
     `env_id` and `env_kwargs` matter to planners only, which plan in the environment itself: one of the ids
@@ -75,7 +98,7 @@ def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] |
     return dynamic_programming(place, env_kwargs=env_kwargs, card=about)
 
 
-def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
+def for_env(env_id: str, *, env_kwargs: Mapping[str, Json] | None = None) -> Expert:
     """The shipped expert for an environment, by the ids on the cards: sac-Hopper-v5 serves Hopper-v4 too."""
     name = next((name for name, about in _cards().items() if env_id in about["environments"]), None)
     if name is None:
@@ -131,7 +154,7 @@ LAWS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int, spaces.Box | spac
 """By expert: the law, from observations (n, d) to n actions, d and the actions."""
 
 
-def _law(name: str, card: Mapping[str, Any]) -> Expert:
+def _law(name: str, card: Card) -> Expert:
     function, size, actions = LAWS[name]
 
     def ask(observations: ArrayLike, infos: Infos) -> np.ndarray:
@@ -195,9 +218,9 @@ def value_iteration(table: Table, *, discount: float = 0.99, tolerance: float = 
 def dynamic_programming(
     env_id: str,
     *,
-    env_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Json] | None = None,
     discount: float = 0.99,
-    card: Mapping[str, Any] | None = None,
+    card: Card | None = None,
 ) -> Expert:
     """The optimal expert of an environment with a transition table `P` (FrozenLake, Taxi, CliffWalking).
 
@@ -205,7 +228,7 @@ def dynamic_programming(
     equally good actions the first is played.
     """
     with contextlib.closing(maker(env_id, env_kwargs)()) as env:
-        table: Any = getattr(env.unwrapped, "P", None)
+        table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping) or not hasattr(env.observation_space, "n"):
             raise UserError(f"expert: dynamic programming needs a transition table; {env_id!r} has none.")
         q = value_iteration(table, discount=discount)

@@ -11,7 +11,7 @@ therefore as good as an uninterrupted one, but not the same number by number.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false, reportPrivateUsage=false
 # SBX and Stable-Baselines3 are extras, which may be absent where types are checked.
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import time
 import tomllib
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple, final
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, final
 
 import jax
 import numpy as np
@@ -40,17 +40,25 @@ from ..envs.gymnasium import Maker, derive, maker
 from ..errors import UserError, check_int, check_name, damaged, import_extra
 from ..machine import versions
 from ..policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
+from ..policies.mlp import Bounds
 from ..policies.trained import place
 from . import Expert, networks
 
+if TYPE_CHECKING:
+    Scope = dict[str, Any]
+    Step = Callable[[Scope, Scope], bool]
+    from ..disk import Json
+
 _RECIPES = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text("utf-8"))
-RECIPES: dict[str, dict[str, Any]] = _RECIPES["algorithms"]
-FOR_ENVS: dict[str, dict[str, dict[str, Any]]] = _RECIPES["environments"]
+Recipe: TypeAlias = dict[str, Any]
+"""Settings of an algorithm: numbers, switches and lists of widths."""
+RECIPES: dict[str, Recipe] = _RECIPES["algorithms"]
+FOR_ENVS: dict[str, dict[str, Recipe]] = _RECIPES["environments"]
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
 CLIP = 10.0  # standardised observations are clipped there, as is usual for PPO
 
 
-def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The settings for an algorithm on an environment, with the user's changes; unknown ones are refused.
 
     >>> recipe("sac", "Hopper-v5", {"gamma": 0.98})["gamma"], recipe("sac", "Hopper-v5")["steps"]
@@ -67,7 +75,7 @@ def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> 
     return {**base, **FOR_ENVS[algo].get(family, {}), **said}
 
 
-def _check_setting(key: str, value: Any, usual: Any) -> None:
+def _check_setting(key: str, value: Any, usual: Json) -> None:
     """Refuses a value of another kind than the recipe's own, or one that cannot be meant."""
     if isinstance(usual, bool):
         good, wanted = isinstance(value, bool), "true or false"
@@ -84,6 +92,28 @@ def _check_setting(key: str, value: Any, usual: Any) -> None:
         wanted = "a number in (0, 1]" if share else "a positive number"
     if not good:
         raise UserError(f"settings: {key} = {value!r} is not {wanted}.")
+
+
+class Moments(Protocol):
+    """Running statistics of observations or returns."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    count: float
+
+
+class Model(Protocol):
+    """A model of SBX, as far as it is read here."""
+
+    num_timesteps: int
+    _n_updates: int
+    policy: Any
+    env: Any
+    ent_coef_state: Any
+    replay_buffer: Any
+
+    def learn(self, total_timesteps: int, callback: Step, *, reset_num_timesteps: bool) -> Model: ...
+    def get_vec_normalize_env(self) -> Any: ...
 
 
 # SBX's models: made from a recipe, and turned into a policy with a card.
@@ -107,7 +137,7 @@ TO_SBX = {
 """Settings that SBX has too, and what they are called there."""
 
 
-def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
+def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
     """A fresh model of SBX for an environment, seeded, with the recipe's settings."""
     import sbx  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.noise import NormalActionNoise  # pyright: ignore[reportMissingImports]
@@ -120,7 +150,7 @@ def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
             f"algo: {algo!r} does not train for the {type(action).__name__} actions of {make.name}; "
             f"accepted here: {', '.join(accepted)}."
         )
-    venv: Any = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
+    venv = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
     if chosen.get("standardise"):
         venv = VecNormalize(venv, gamma=chosen["gamma"], clip_obs=CLIP)
     options = {theirs: chosen[ours] for ours, theirs in TO_SBX.items() if ours in chosen}
@@ -140,7 +170,7 @@ def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
         options["ent_coef"] = f"auto_{chosen['temperature']}"
     if chosen.get("decay"):
         options["learning_rate"] = lambda left: left * chosen["learning_rate"]
-    model: Any = getattr(sbx, algo.upper())("MlpPolicy", venv, **options)
+    model = getattr(sbx, algo.upper())("MlpPolicy", venv, **options)
     if "temperature" in chosen:  # SBX lets it learn at the actor's rate; ours has one of its own
         import optax
         from flax.training.train_state import TrainState  # pyright: ignore[reportMissingImports]
@@ -150,7 +180,7 @@ def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
     return model
 
 
-def extract(model: Any, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[str, Any]]:
+def extract(model: Model, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[str, Json]]:
     """The acting network of a model as a policy, and the part of the card that says how to play it."""
     seen, action = _check_spaces(make)
     state = model.policy.qf_state if algo == "dqn" else model.policy.actor_state
@@ -159,7 +189,7 @@ def extract(model: Any, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[str
     count = sum(name.startswith("Dense_") for name in layers) - (algo == "sac")
     dense = [layers[f"Dense_{i}"] for i in range(count)]
     params = [{"weight": np.asarray(each["kernel"]), "bias": np.asarray(each["bias"])} for each in dense]
-    bounds: dict[str, Any] = {}
+    bounds: Bounds = {}
     if isinstance(action, spaces.Box) and algo != "ppo":
         bounds = {"head": "tanh", "low": tuple(action.low.tolist()), "high": tuple(action.high.tolist())}
     widths = tuple(int(layer["bias"].size) for layer in params[:-1])
@@ -170,7 +200,7 @@ def extract(model: Any, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[str
         rms = statistics.obs_rms
         normaliser = Normaliser(rms.mean, np.sqrt(rms.var + statistics.epsilon), CLIP)
     soft = algo == "ppo" and isinstance(action, spaces.Discrete)
-    card = {"algorithm": algo.upper(), "kind": "distribution" if soft else "action"}
+    card: dict[str, Json] = {"algorithm": algo.upper(), "kind": "distribution" if soft else "action"}
     return TrainedPolicy(policy, params, observations, Actions.of(action), normaliser), card
 
 
@@ -204,7 +234,7 @@ def checkpoint_of(path: Path) -> Path:
     return path.with_suffix(".resume.npz")
 
 
-def trees(model: Any) -> dict[str, dict[str, Any]]:
+def trees(model: Model) -> dict[str, dict[str, Any]]:
     """All that a model learns and draws from, by its holder; what an algorithm lacks is left out."""
     holders = {"policy": (model.policy, (*STATES, "key")), "model": (model, ("ent_coef_state", "key"))}
     return {
@@ -213,13 +243,13 @@ def trees(model: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def _statistics(model: Any) -> dict[str, Any]:
+def _statistics(model: Model) -> dict[str, Moments]:
     """The running means and variances of observations and returns, where there are any."""
     env = model.get_vec_normalize_env()
     return {} if env is None else {"obs_rms": env.obs_rms, "ret_rms": env.ret_rms}
 
 
-def write_checkpoint(path: Path, model: Any, record: dict[str, Any]) -> None:
+def write_checkpoint(path: Path, model: Model, record: Mapping[str, Json]) -> None:
     """Writes the checkpoint whole and synced."""
     arrays = {f"leaf.{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(trees(model)))}
     counters = {"num_timesteps": model.num_timesteps, "n_updates": model._n_updates}
@@ -234,7 +264,7 @@ def write_checkpoint(path: Path, model: Any, record: dict[str, Any]) -> None:
     disk.write_npz(checkpoint_of(path), arrays)
 
 
-def read_checkpoint(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
+def read_checkpoint(path: Path, model: Model, record: Mapping[str, Json]) -> dict[str, Any]:
     """Puts a checkpoint into a fresh model; one that was made with other settings is refused."""
     try:
         arrays = disk.read_npz(checkpoint_of(path), "resume")
@@ -249,9 +279,9 @@ def read_checkpoint(path: Path, model: Any, record: dict[str, Any]) -> dict[str,
     return old
 
 
-def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]) -> None:
+def _restore(model: Model, arrays: dict[str, np.ndarray], counters: Mapping[str, int]) -> None:
     leaves, structure = jax.tree.flatten(trees(model))
-    fresh: list[Any] = []
+    fresh: list[int | jax.Array] = []
     for i, old in enumerate(leaves):
         new = arrays[f"leaf.{i}"]
         if new.shape != np.shape(old):
@@ -313,14 +343,14 @@ def play_episodes(expert: Expert, make: Maker, *, episodes: int, seed: int, numb
 class Looks:
     """The evaluations of a policy while it is trained: the curve, the best network, its file and its card."""
 
-    model: Any
+    model: Model
     algo: str
     make: Maker
-    chosen: dict[str, Any]
+    chosen: Recipe
     seed: int
     episodes: int
     path: Path
-    env_kwargs: dict[str, Any]
+    env_kwargs: dict[str, Json]
     name: str
     curve: list[Evaluated] = dataclasses.field(default_factory=list[Evaluated])
     best: Evaluated | None = None
@@ -345,11 +375,13 @@ class Looks:
         networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
         checkpoint_of(self.path).unlink(missing_ok=True)
 
-    def _play(self, policy: TrainedPolicy, card: Mapping[str, Any], episodes: int, number: int) -> np.ndarray:
+    def _play(
+        self, policy: TrainedPolicy, card: Mapping[str, Json], episodes: int, number: int
+    ) -> np.ndarray:
         expert = networks.from_policy(policy, card)
         return play_episodes(expert, self.make, episodes=episodes, seed=self.seed, number=number)
 
-    def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:
+    def _about(self, returns: np.ndarray, when: str) -> dict[str, Json]:
         assert self.best is not None
         measured = {"mean": returns.mean(), "std": returns.std(), "lowest": returns.min()}
         measured = {name: round(float(value), 1) for name, value in measured.items()}
@@ -376,7 +408,7 @@ class Looks:
             },
         }
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """What a checkpoint has to say besides the arrays."""
         return {
             "algo": self.algo,
@@ -422,7 +454,7 @@ class Trained:
     ended: str
 
 
-def require_sbx() -> Any:
+def require_sbx() -> ModuleType:
     """SBX, or one sentence that says how to get it."""
     return import_extra("sbx", "expert train", "train")
 
@@ -437,8 +469,8 @@ def train(
     episodes: int = 5,
     evaluate_every: int | None = None,
     target: float | None = None,
-    settings: Mapping[str, Any] | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Json] | None = None,
+    env_kwargs: Mapping[str, Json] | None = None,
     resume: bool = False,
     progress: Callable[[int, int, list[Evaluated]], None] | None = None,
 ) -> Trained:
@@ -476,7 +508,7 @@ def train(
         done, reached = model.num_timesteps, False
         next_look = (done // every + 1) * every
 
-        def step(_locals: Any, _globals: Any) -> bool:
+        def step(_locals: Scope, _globals: Scope) -> bool:
             nonlocal reached, next_look
             if progress is not None:
                 progress(model.num_timesteps, total, looks.curve)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import nest
@@ -15,6 +15,9 @@ from ..policies import Actions, Encoded, Observations, Recalled, Seen
 from ..policies.codecs import Leaf
 from ..runs import Record
 from ..samples import BREAK, EXPERT, TERMINATED, TRUNCATED
+
+if TYPE_CHECKING:
+    from ..nested import Nested, Space
 
 
 @final
@@ -27,7 +30,7 @@ class Episode:
     The observation after the last step is not among a run's samples.
     """
 
-    observations: Any
+    observations: Nested
     actions: np.ndarray
     expert_actions: np.ndarray
     targets: np.ndarray
@@ -108,7 +111,7 @@ def _expert_actions(actions: Actions, targets: np.ndarray, asked: np.ndarray) ->
 # From rows back to observations.
 
 
-def space(observations: Seen) -> Space[Any]:
+def space(observations: Seen) -> Space:
     """The Gymnasium space of what `decode` returns: what the policy sees, without what it recalls."""
     if isinstance(observations, Recalled):
         return space(observations.inner)
@@ -117,7 +120,7 @@ def space(observations: Seen) -> Space[Any]:
     return Observations([_seen_part(leaf) for leaf in observations.leaves]).space()
 
 
-def decode(observations: Seen, rows: np.ndarray) -> Any:
+def decode(observations: Seen, rows: np.ndarray) -> Nested:
     """n rows as observations with n in front: what `Observations.rows` makes rows of, exactly. Features of an
     encoder stay features, and of a vector that is seen in part there is that part.
 

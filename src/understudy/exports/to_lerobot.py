@@ -74,7 +74,7 @@ class _Writer:
         self._videos: dict[str, _Files] = {}
         self._features: dict[str, Feature] = {}
         self._statistics: dict[str, Statistics] = {}
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, disk.Json]] = []
         self.count = self._frames = 0
 
     def __enter__(self) -> _Writer:
@@ -94,7 +94,11 @@ class _Writer:
         pictures = {
             name: as_rgb(part) for name, part in columns.items() if is_picture(part.dtype, part.shape[1:])
         }
-        row: dict[str, Any] = {"episode_index": self.count, "tasks": [self._task], "length": len(episode)}
+        row: dict[str, disk.Json] = {
+            "episode_index": self.count,
+            "tasks": [self._task],
+            "length": len(episode),
+        }
         row |= {"dataset_from_index": self._frames, "dataset_to_index": self._frames + len(episode)}
         for name, frames in pictures.items():
             row |= self._add_video(name, frames)
@@ -151,7 +155,7 @@ class _Writer:
         names = ["height", "width", "channels"]
         return Feature(dtype="video", shape=[height, width, 3], names=names, info=info)
 
-    def _add_video(self, name: str, frames: np.ndarray) -> dict[str, Any]:
+    def _add_video(self, name: str, frames: np.ndarray) -> dict[str, float]:
         """Appends frames (T, h, w, 3) to a video, and returns where they are."""
         if name not in self._videos:
             self._videos[name] = _Files(self._folder, VIDEO_PATH, SHRINKS * VIDEO_SIZE, video_key=name)
@@ -301,7 +305,7 @@ def _joined(a: Statistics, b: Statistics) -> Statistics:
     return joined | {"count": n + m}
 
 
-def _fps(settings: Mapping[str, Any]) -> int:
+def _fps(settings: Mapping[str, disk.Json]) -> int:
     """What the environment says of itself; `FPS` where it says nothing, or cannot be made from its name."""
     try:
         env = maker_of(settings)()

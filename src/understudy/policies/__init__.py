@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
 from ..registry import Registry
@@ -16,6 +16,9 @@ from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
 from .trained import TrainedPolicy
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
@@ -24,7 +27,7 @@ POLICIES: Registry[Policy] = Registry(
 )
 
 
-def from_config(config: dict[str, Any]) -> Any:
+def from_config(config: Mapping[str, Any]) -> Policy:
     """The policy that `Policy.config()` described; fields that it does not have are left out."""
     name = config["policy"]
     if name not in POLICIES:  # never module:name, which would let a file choose what is imported

@@ -8,8 +8,8 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +23,19 @@ from .gru import GRU
 from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
 
+if TYPE_CHECKING:
+    from ..disk import Json
+    from ..nested import Nested
+    from .codecs import Slots
+
 Forward = Callable[[np.ndarray], np.ndarray]
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 REMEMBERED = 256
 """Images whose features are remembered."""
 PROGRAMS = 16
 """Compiled policies that are kept."""
-_PROGRAMS: dict[Any, tuple[Policy, Any]] = {}
-_SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
+_PROGRAMS: dict[Hashable, tuple[Policy, Callable[..., Array]]] = {}
+_SEEN: dict[Hashable, tuple[Params, dict[bytes, np.ndarray]]] = {}
 
 
 def forward(policy: Policy, params: Params) -> Forward:
@@ -113,7 +118,7 @@ def _layer(params: Params) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(params["weight"]), np.asarray(params["bias"])
 
 
-def as_numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
+def as_numbers(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Inputs as the policies read them: bytes as fractions of 255."""
     return x.astype(dtype) / dtype.type(255) if x.dtype == np.uint8 else x.astype(dtype, copy=False)
 
@@ -189,7 +194,7 @@ def _host() -> Any:
         return None
 
 
-def _program(policy: Policy, method: str) -> Any:
+def _program(policy: Policy, method: str) -> Callable[..., Array]:
     """A compiled method of a policy, one for all parameters that it acts with, round after round."""
     leaves, structure = jax.tree.flatten(policy)
     key = structure, tuple(id(leaf) if hasattr(leaf, "shape") else leaf for leaf in leaves), method
@@ -220,7 +225,7 @@ class Actor:
         else:
             self._rows = forward_rows(policy, params)
 
-    def outputs(self, rows: np.ndarray, slots: Any) -> np.ndarray:
+    def outputs(self, rows: np.ndarray, slots: Slots) -> np.ndarray:
         """The outputs (n, k) for what these slots (n,) show, as rows (n, width). A policy with memory takes
         them as the next of the episodes there.
         """
@@ -267,18 +272,18 @@ class Encoded(Wrapped):
         """Every feature is a plain number; of the rest those that are."""
         return np.concatenate([np.ones(self.encoder.network.width, bool), self.beside.measured])
 
-    def row(self, observation: Any) -> np.ndarray:
+    def row(self, observation: Nested) -> np.ndarray:
         """The features of the image, and beside them what else there is (width,)."""
         seen = self._program(self.image.row(observation).reshape(self.image.leaves[0].shape))
         if not self.beside.leaves:
             return seen
         return np.concatenate([seen, as_numbers(self.beside.row(observation), self.dtype)])
 
-    def rows(self, batch: Any) -> np.ndarray:
+    def rows(self, batch: Nested) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""
         return np.stack([self.row(one) for one in self.split(batch)])
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Json]:
         return {
             "inner": self.inner.config(),
             "encoder": self.encoder.network.config(),
@@ -312,7 +317,7 @@ class Network:
         self,
         policy: Policy,
         params: Params,
-        see: Callable[[Any], np.ndarray],
+        see: Callable[[Nested], np.ndarray],
         head: Callable[[np.ndarray], np.ndarray],
         normaliser: Normaliser | None = None,
         encoder: Encoder | None = None,
@@ -322,24 +327,24 @@ class Network:
         self._one, self._many = forward(policy, params), forward_rows(policy, params)
         self._image = None if encoder is None else features(encoder.network, encoder.params)
 
-    def inputs(self, observations: Any) -> np.ndarray:
+    def inputs(self, observations: Nested) -> np.ndarray:
         """What the policy sees of n observations, with n in front."""
         rows = np.ascontiguousarray(self.see(observations))  # products of strided rows have other bits
         if self.normaliser is not None:
             rows = self.normaliser(rows)
         return rows if self._image is None else np.stack([self._image(image) for image in rows])
 
-    def outputs(self, observations: Any) -> np.ndarray:
+    def outputs(self, observations: Nested) -> np.ndarray:
         """The raw outputs (n, k), each row to the bits it has alone."""
         rows = self.inputs(observations)
         return self._one(rows[0])[None] if len(rows) == 1 else self._many(rows)
 
-    def __call__(self, observations: Any) -> np.ndarray:
+    def __call__(self, observations: Nested) -> np.ndarray:
         return self.head(self.outputs(observations))
 
     def traced(
-        self, seen: Any, actions: Actions, *, distribution: bool = False
-    ) -> Callable[[Any], Array] | None:
+        self, seen: Seen | None, actions: Actions, *, distribution: bool = False
+    ) -> Callable[..., Array] | None:
         """The same as a function of n observations on the device: the outputs as actions or, with
         `distribution`, as probabilities. None where it sees through a frozen image network, or otherwise than
         `Observations` do.
@@ -354,7 +359,7 @@ class Network:
         if self.encoder is not None or not isinstance(seen, Observations):
             return None
 
-        def answers(batch: Any) -> Array:
+        def answers(batch: Array) -> Array:
             params, inputs = jax.tree.map(jnp.asarray, self.params), seen.rows(batch)
             if self.normaliser is not None:
                 inputs = self.normaliser(inputs)

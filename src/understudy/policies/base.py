@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -16,6 +16,9 @@ from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
 from ..errors import ContractError, UserError, calling, check_int, is_own, kind_of, name_of
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
@@ -31,7 +34,7 @@ class Policy(eqx.Module):
     minibatch: ClassVar[int] = 256
     """Samples (sequences, of a policy with memory) in a step of a solver that draws minibatches."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__(**options)
         if not hasattr(cls, "name"):
             cls.name = cls.__name__
@@ -74,7 +77,7 @@ class Policy(eqx.Module):
         """
         raise UserError(f"lasso: the policy {self.name!r} has no weights of single inputs; mlp has.")
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Json]:
         """The architecture as plain data; `policies.from_config` reads it back.
 
         A class goes by the name under which it is registered, else by its own. One that only inherits a name
@@ -92,7 +95,7 @@ class Policy(eqx.Module):
                     f"policy {name!r}: its field {field} holds {name_of(value)!r}, which the policy's file "
                     "cannot keep; give a text or a number, and choose by it in apply."
                 )
-        return {"policy": name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+        return {"policy": name, **{k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}}
 
 
 def first_params(
@@ -102,7 +105,7 @@ def first_params(
     outputs: int,
     dtype: DTypeLike | None = None,
     *,
-    rows: Any = float,
+    rows: DTypeLike = float,
 ) -> Params:
     """What `init` returns. A user's own policy whose parts do not go together is refused in one sentence;
     `rows` is the type of its inputs.
@@ -164,7 +167,7 @@ def flat(values: Array) -> Array:
     return values.reshape(-1, values.shape[-1])
 
 
-def numbers(inputs: Array, dtype: Any = None) -> Array:
+def numbers(inputs: Array, dtype: DTypeLike | None = None) -> Array:
     """Inputs (n, …) as rows (n, features) of floats; bytes, as in images, become fractions of 255."""
     rows = inputs.reshape(inputs.shape[0], math.prod(inputs.shape[1:]))  # there may be no row at all
     if rows.dtype != jnp.uint8:

@@ -78,7 +78,7 @@ class Camera(Policy):
         return LAYERS if min(self.sides) >= 36 else SMALL
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
-        dtype, size = dtype or jnp.float32, int(np.prod(self.shape))
+        dtype, size = dtype or np.float32, int(np.prod(self.shape))
         if self.place + size > features:
             raise UserError(f"policy: camera has an image of {size} numbers; the rows have {features}.")
         keys = threefry.split(key, len(self.layers) + 2)

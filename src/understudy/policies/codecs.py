@@ -6,20 +6,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
+from jax import Array
 
 from ..errors import UserError, check_name
 from ..nested import batch_size, part_at, take
 
 if TYPE_CHECKING:
-    from .acting import Encoded, Seen
+    from numpy.typing import DTypeLike
 
+    from ..disk import Json
+    from ..nested import Nested, Space
+    from .acting import Encoded, Seen
+    from .base import Params
+
+    Slots = Sequence[int] | np.ndarray
+    """Numbers of slots."""
+
+Numeric = TypeVar("Numeric", np.ndarray, Array)
+"""An array of NumPy or of JAX; a function of one returns one of the same kind."""
+NUMPY: ModuleType = np
+JAX: ModuleType = jnp
+"""The functions that both have: which of them a function calls is known when it runs."""
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -69,7 +84,7 @@ class Observations:
         self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
 
     @classmethod
-    def of(cls, space: Any, *, tabular: bool = False) -> Observations:
+    def of(cls, space: Space, *, tabular: bool = False) -> Observations:
         """From a Gymnasium space; with `tabular` a Discrete observation is its own number."""
         if tabular:
             if not isinstance(space, spaces.Discrete):
@@ -86,7 +101,7 @@ class Observations:
         kinds = np.array([leaf.kind == "number" for leaf in self.leaves], bool)
         return np.repeat(kinds, np.array([leaf.width for leaf in self.leaves], int))
 
-    def row(self, observation: Any) -> np.ndarray:
+    def row(self, observation: Nested) -> np.ndarray:
         """One observation as one row (width,); a number that is not finite is refused."""
         if self._vector:
             row = self.rows(np.asarray(observation)[None])[0]
@@ -96,7 +111,11 @@ class Observations:
             raise not_finite(row)
         return row
 
-    def rows(self, batch: Any) -> Any:
+    @overload
+    def rows(self, batch: Array) -> Array: ...
+    @overload
+    def rows(self, batch: Nested) -> np.ndarray: ...
+    def rows(self, batch: Nested) -> np.ndarray | Array:
         """A batch (n in front), of NumPy or, inside programs, of JAX, as rows (n, width), to the bits of
         `row`; numbers may be not finite.
         """
@@ -104,55 +123,56 @@ class Observations:
             return batch.astype(np.float32, copy=False)  # the usual case, a third of the time
         return self._joined([as_array(part_at(batch, leaf.path)) for leaf in self.leaves])
 
-    def _joined(self, parts: Sequence[Any]) -> Any:
+    def _joined(self, parts: Sequence[Numeric]) -> Numeric:
         """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
         if len(parts) > 1:
             _count(parts)
-        found = [_encoded(leaf, one, self.dtype) for leaf, one in zip(self.leaves, parts, strict=True)]
-        own = jnp if on_device(found[0]) else np
-        joined = found[0] if len(found) == 1 else own.concatenate(found, axis=1)
+        rows = [_encoded(leaf, part, self.dtype) for leaf, part in zip(self.leaves, parts, strict=True)]
+        own = JAX if on_device(rows[0]) else NUMPY
+        joined: Any = rows[0] if len(rows) == 1 else own.concatenate(rows, axis=1)
         return joined.astype(self.dtype, copy=False)
 
-    def single(self, observation: Any) -> bool:
+    def single(self, observation: Nested) -> bool:
         """Whether this is one observation and not a batch."""
         leaf = self.leaves[0]
         return np.ndim(part_at(observation, leaf.path)) == len(leaf.shape)
 
-    def split(self, batch: Any) -> list[Any]:
+    def split(self, batch: Nested) -> list[Nested]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
         return [take(batch, i) for i in range(_count([part_at(batch, leaf.path) for leaf in self.leaves]))]
 
-    def space(self) -> Any:
+    def space(self) -> Space:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
         return _space([(leaf.path, leaf) for leaf in self.leaves])
 
-    def config(self) -> list[dict[str, Any]]:
+    def config(self) -> list[dict[str, Json]]:
         return [dataclasses.asdict(leaf) for leaf in self.leaves]
 
     @classmethod
-    def from_config(cls, config: list[dict[str, Any]]) -> Observations:
-        def plain(one: dict[str, Any]) -> dict[str, Any]:
-            return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+    def from_config(cls, config: Sequence[Mapping[str, Json]]) -> Observations:
+        def read(leaf: Mapping[str, Json]) -> Leaf:
+            fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in leaf.items()}
+            return Leaf(**fields)
 
-        return cls([Leaf(**plain(one)) for one in config])
+        return cls([read(leaf) for leaf in config])
 
 
 class Wrapped:
     """Observations whose rows are made of the rows of others, `inner`. The observations stay the same."""
 
-    inner: Any
+    inner: Observations | Encoded
 
-    def single(self, observation: Any) -> bool:
+    def single(self, observation: Nested) -> bool:
         return self.inner.single(observation)
 
-    def split(self, batch: Any) -> list[Any]:
+    def split(self, batch: Nested) -> list[Nested]:
         return self.inner.split(batch)
 
-    def space(self) -> Any:
+    def space(self) -> Space:
         return self.inner.space()
 
 
-def _count(parts: Sequence[Any]) -> int:
+def _count(parts: Sequence[Nested]) -> int:
     """How many observations a batch holds; refused where its parts hold more or fewer than others."""
     first, *others = map(batch_size, parts)
     if any(one != first for one in others):
@@ -160,7 +180,7 @@ def _count(parts: Sequence[Any]) -> int:
     return first
 
 
-def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
+def _leaves(space: Space, path: tuple[str | int, ...]) -> Iterator[Leaf]:
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
             yield from _leaves(inner, (*path, key))
@@ -180,7 +200,7 @@ def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
         raise UserError(f"env: the observations {space} are not supported; accepted: {OBSERVATIONS}.")
 
 
-def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
+def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Space:
     if not parts[0][0]:
         leaf = parts[0][1]
         if leaf.kind == "byte":
@@ -198,7 +218,7 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
     return spaces.Dict({str(key): part for key, part in inner.items()})
 
 
-def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
+def _encoded(leaf: Leaf, part: Numeric, dtype: np.dtype) -> Numeric:
     size = math.prod(leaf.shape)
     flat = part.reshape(len(part), -1 if part.size else size)
     if flat.shape[1] != size:
@@ -218,16 +238,16 @@ def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
     return whole if leaf.kind == "state" else one_hot(whole, leaf.counts)
 
 
-def _exact(numbers: Any, dtype: Any, what: str) -> Any:
+def _exact(numbers: Numeric, dtype: type[np.uint8 | int], what: str) -> Numeric:
     """The numbers in a type of whole ones; refused, where they can be looked at, if they are none."""
     with np.errstate(invalid="ignore"):
-        found = numbers.astype(dtype, copy=False)
-    if isinstance(found, np.ndarray) and found.dtype != numbers.dtype and (wrong := found != numbers).any():
+        exact = numbers.astype(dtype, copy=False)
+    if isinstance(exact, np.ndarray) and exact.dtype != numbers.dtype and (wrong := exact != numbers).any():
         raise UserError(f"observation: {numbers[wrong][0]} is no {what}, which the policy was made for.")
-    return found
+    return exact
 
 
-def one_hot(whole: Any, counts: Sequence[int]) -> Any:
+def one_hot(whole: Numeric, counts: Sequence[int]) -> Numeric:
     """Choices (n, d), of NumPy or of JAX, as rows of zeros and ones (n, Σ counts).
 
     >>> one_hot(np.array([[1, 0]]), (2, 3)).tolist()
@@ -239,12 +259,16 @@ def one_hot(whole: Any, counts: Sequence[int]) -> Any:
     return jnp.concatenate([jax.nn.one_hot(column, n, dtype=jnp.float32) for column, n in columns], axis=1)
 
 
-def on_device(value: Any) -> bool:
+def on_device(value: Nested) -> bool:
     """Whether this is an array of JAX, in a program or not."""
     return not isinstance(value, np.ndarray) and isinstance(value, jax.Array)  # the second question is slow
 
 
-def as_array(value: Any) -> Any:
+@overload
+def as_array(value: Array) -> Array: ...
+@overload
+def as_array(value: Nested) -> np.ndarray: ...
+def as_array(value: Nested) -> Nested:
     """An array: of JAX as it is, and anything else of NumPy."""
     return value if on_device(value) else np.asarray(value)
 
@@ -280,7 +304,7 @@ class Actions:
     dtype: str = "float32"
 
     @classmethod
-    def of(cls, space: Any) -> Actions:
+    def of(cls, space: Space) -> Actions:
         if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
             low, high = (edge.reshape(-1) for edge in single_bounds(space))
             made = cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
@@ -297,7 +321,7 @@ class Actions:
             return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
         raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
 
-    def space(self) -> Any:
+    def space(self) -> Space:
         """The Gymnasium space of these actions."""
         if self.kind == "box":
             assert self.low is not None and self.high is not None
@@ -322,19 +346,19 @@ class Actions:
     def bounded(self) -> bool:
         return self.low is not None and bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())  # type: ignore[arg-type]
 
-    def play(self, outputs: np.ndarray) -> Any:
+    def play(self, outputs: np.ndarray) -> np.ndarray | np.int64:
         """The deterministic action for one row of outputs, as the environment takes it."""
         if self.kind == "discrete":
             return np.int64(self.starts[0] + int(outputs.argmax()))
         return self.plays(outputs[None]).reshape(self.shape)
 
-    def plays(self, outputs: Any) -> Any:
+    def plays(self, outputs: Numeric) -> Numeric:
         """`play` for many rows of outputs, of NumPy or, inside programs, of JAX: actions with n in front."""
-        own, dtype = np, self.dtype
+        own, dtype = NUMPY, self.dtype
         if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
-            own, dtype = jnp, "int32" if self.counts else "float32"
+            own, dtype = JAX, "int32" if self.counts else "float32"
         if self.kind == "box":
-            played = own.minimum(own.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
+            played: Any = own.minimum(own.maximum(outputs, self.low), self.high)
         elif self.kind == "discrete":
             played = outputs.argmax(axis=1) + self.starts[0]
         else:
@@ -342,7 +366,7 @@ class Actions:
             played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
         return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
-    def targets(self, labels: Any, kind: str = "action") -> Any:
+    def targets(self, labels: Numeric, kind: str = "action") -> Numeric:
         """Answers (n, …), of NumPy or, inside programs, of JAX, as target rows (n, outputs): actions, one-hot
         choices, or a distribution.
         """
@@ -351,7 +375,7 @@ class Actions:
             return flat if host else flat.astype(jnp.float32)
         return one_hot((flat if host else flat.astype(int)) - np.asarray(self.starts), self.counts)
 
-    def from_numbers(self, row: np.ndarray) -> Any:
+    def from_numbers(self, row: np.ndarray) -> np.ndarray | np.int64:
         """The action of a flat row of the record, bit for bit."""
         action = np.asarray(row, self.dtype).reshape(self.shape)
         return np.int64(action) if self.kind == "discrete" else action
@@ -361,14 +385,14 @@ class Actions:
         """How many numbers a played action is."""
         return math.prod(self.shape)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Json]:
         plain = dataclasses.asdict(self)
         return {
             k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Actions:
+    def from_config(cls, config: Mapping[str, Json]) -> Actions:
         check_name("actions", config["kind"], ("box", "discrete", "multi"))
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
@@ -378,7 +402,7 @@ class Actions:
         return cls(**fields)
 
 
-def single_bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+def single_bounds(space: Space) -> tuple[np.ndarray, np.ndarray]:
     """The bounds of a Box in single precision, rounded inwards: what is clipped to them is in the space.
 
     >>> from gymnasium.spaces import Box
@@ -386,6 +410,7 @@ def single_bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> bool(float(high[0]) <= 0.1 < float(np.float32(0.1)))
     True
     """
+    assert isinstance(space, spaces.Box)
     with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
         low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
     low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
@@ -407,7 +432,7 @@ class Normaliser:
     """
 
     def __init__(
-        self, mean: np.ndarray, scale: np.ndarray, limit: float = math.inf, *, dtype: Any = np.float32
+        self, mean: np.ndarray, scale: np.ndarray, limit: float = math.inf, *, dtype: DTypeLike = np.float32
     ):
         self.mean, self.scale, self.limit = np.asarray(mean, dtype), np.asarray(scale, dtype), float(limit)
         plain = not self.mean.any() and bool((self.scale == 1).all())
@@ -418,7 +443,7 @@ class Normaliser:
         return cls(np.zeros(width), np.ones(width))
 
     @classmethod
-    def fit(cls, rows: Any, which: np.ndarray) -> Normaliser:
+    def fit(cls, rows: np.ndarray | Array, which: np.ndarray) -> Normaliser:
         """Mean and deviation of `rows` (n, width) where `which`. A column that is nearly constant keeps its
         scale, and one that is not a plain number stays as it is.
         """
@@ -439,12 +464,12 @@ class Normaliser:
         mean[columns], scale[columns] = means, np.where(moves, spreads, 1.0)
         return cls(np.where(which, mean, 0.0), np.where(which, scale, 1.0))
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Numeric) -> Numeric:
         if self.nothing:
             return rows
         rows = (rows - self.mean) / self.scale
         if self.limit < math.inf:
-            own = np if isinstance(rows, np.ndarray) else jnp
+            own = NUMPY if isinstance(rows, np.ndarray) else JAX
             rows = own.minimum(own.maximum(rows, -self.limit), self.limit)
         return rows if rows.dtype == np.float32 else rows.astype(np.float32)
 
@@ -453,7 +478,7 @@ PIECE = 256
 """Rows of images that are read at once."""
 
 
-def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def _moments(rows: np.ndarray | Array) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of columns in float64, computed where the rows are."""
     if isinstance(rows, np.ndarray):
         rows = rows.astype(np.float64)
@@ -506,12 +531,12 @@ class Recalled(Wrapped):
         """Which columns are plain numbers; the mark is none."""
         return np.concatenate([np.tile(self.inner.measured, self.depth), np.zeros(int(self.mark), bool)])
 
-    def join(self, now: Any, past: Any, fresh: Any) -> Any:
+    def join(self, now: Numeric, past: Numeric, fresh: Numeric) -> Numeric:
         """Rows (n, width) of the inner rows seen `now` (n, inner), what `past` gave of the rows before them
         (n, depth − 1, inner), and whether an episode begins (n,): then what came before does not count.
         Arrays of NumPy or of JAX.
         """
-        own = np if isinstance(now, np.ndarray) else jnp
+        own = NUMPY if isinstance(now, np.ndarray) else JAX
         parts = [now]
         if self.depth > 1:
             changes = own.concatenate([past[:, :-1], now[:, None] - past[:, -1:]], axis=1)
@@ -519,16 +544,16 @@ class Recalled(Wrapped):
             parts = [changes.reshape(len(now), -1), now]
         return own.concatenate([*parts, fresh[:, None].astype(now.dtype)] if self.mark else parts, axis=1)
 
-    def past(self, rows: Any) -> Any:
+    def past(self, rows: Numeric) -> Numeric:
         """What the next `join` needs, (n, depth − 1, inner): all changes but the oldest, and the last row."""
         each = self.inner.width
         return rows[:, each : self.depth * each].reshape(len(rows), self.depth - 1, each)
 
-    def row(self, observation: Any) -> np.ndarray:
+    def row(self, observation: Nested) -> np.ndarray:
         """The row of an observation that begins an episode."""
         return self._first(self.inner.row(observation)[None])[0]
 
-    def rows(self, batch: Any) -> np.ndarray:
+    def rows(self, batch: Nested) -> np.ndarray:
         """The rows of observations each of which begins an episode."""
         return self._first(self.inner.rows(batch))
 
@@ -536,7 +561,7 @@ class Recalled(Wrapped):
         past = np.zeros((len(now), self.depth - 1, now.shape[1]), now.dtype)
         return self.join(now, past, np.ones(len(now), bool))
 
-    def along(self, batch: Any, begins: np.ndarray) -> np.ndarray:
+    def along(self, batch: Nested, begins: np.ndarray) -> np.ndarray:
         """The rows of observations in the order in which they were seen; `begins` (n,): of an episode."""
         now, history, found = self.inner.rows(batch), History(self, slots=1), []
         for row, begin in zip(now, begins, strict=True):
@@ -546,11 +571,11 @@ class Recalled(Wrapped):
             history.advance([0], found[-1])
         return np.concatenate(found)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Json]:
         return {"recalled": self.inner.config(), "changes": self.depth - 1, "mark": self.mark}
 
     @property
-    def tensors(self) -> Any:
+    def tensors(self) -> Params | None:
         """Those of a frozen network, where one is looked through."""
         return getattr(self.inner, "tensors", None)
 
@@ -573,22 +598,22 @@ class History:
             shape = slots, self._codec.depth - 1, self._codec.inner.width
             self._past = np.zeros(shape, observations.dtype)
 
-    def begin(self, slots: Any) -> None:
+    def begin(self, slots: Slots) -> None:
         """The next rows of these slots begin episodes."""
         self._fresh[slots] = True
 
-    def see(self, slots: Any, batch: Any) -> np.ndarray:
+    def see(self, slots: Slots, batch: Nested) -> np.ndarray:
         """The rows (n, width) of a batch of observations, one of each slot."""
         if self._codec is None:
             return self.observations.rows(batch)
         return self.see_rows(slots, self._codec.inner.rows(batch))
 
-    def see_rows(self, slots: Any, now: np.ndarray) -> np.ndarray:
+    def see_rows(self, slots: Slots, now: np.ndarray) -> np.ndarray:
         """`see` for the rows that the inner observations made."""
         assert self._codec is not None
         return self._codec.join(now, self._past[slots], self._fresh[slots])
 
-    def advance(self, slots: Any, rows: np.ndarray) -> None:
+    def advance(self, slots: Slots, rows: np.ndarray) -> None:
         """These rows of these slots were acted on."""
         if self._codec is None:
             return

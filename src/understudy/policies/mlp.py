@@ -9,7 +9,8 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypedDict
 
 import equinox as eqx
 import jax
@@ -21,6 +22,9 @@ from jax.typing import DTypeLike
 from .. import threefry
 from ..errors import UserError, check_int, check_name
 from .base import Params, Policy, numbers
+
+if TYPE_CHECKING:
+    from .codecs import Numeric
 
 
 class Activation(NamedTuple):
@@ -79,6 +83,14 @@ def edges(bounds: Sequence[float] | np.ndarray | None) -> tuple[float, ...] | No
     return None if bounds is None else tuple(np.ravel(bounds).astype(float).tolist())
 
 
+class Bounds(TypedDict, total=False):
+    """Options of `MLP` that bound its outputs."""
+
+    head: str
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
 class MLP(Policy):
     """A network ``x @ W + b`` with an activation between layers and a head after the last.
 
@@ -113,7 +125,7 @@ class MLP(Policy):
         if self.head == "sb3-tanh" and self.low is None:
             raise UserError("low, high: the head 'sb3-tanh' needs bounds.")
 
-    def head_function(self, numpy: Any, dtype: Any) -> Callable[[Any], Any]:
+    def head_function(self, numpy: ModuleType, dtype: DTypeLike) -> Callable[[Numeric], Numeric]:
         """The head as a function of outputs (…, k); `numpy` is NumPy or its JAX twin."""
         if self.head == "identity":
             return lambda x: x

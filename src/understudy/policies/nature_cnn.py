@@ -12,7 +12,8 @@ step on 64 images: 47 ms at once, 28 in eight parts; 340 inside a compiled loop,
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -75,12 +76,12 @@ def _by_conv(x: Array, weight: Array, stride: int) -> Array:
     return jax.lax.conv_general_dilated(x, weight, (stride, stride), "VALID", dimension_numbers=form)
 
 
-def _in_turn(function: Any, params: Params, x: Array) -> Array:
+def _in_turn(function: Callable[[Params, Array], Array], params: Params, x: Array) -> Array:
     """``function(params, x)``, `TURN` images after `TURN`, forgetting what a gradient can compute again."""
     if len(x) <= TURN:
         return function(params, x)
     whole = len(x) // TURN
-    turns = x[: whole * TURN].reshape(check_int, TURN, *x.shape[1:])
+    turns = x[: whole * TURN].reshape(whole, TURN, *x.shape[1:])
     done = jax.lax.map(jax.checkpoint(lambda one: function(params, one)), turns)
     done = done.reshape(whole * TURN, -1)
     rest = x[whole * TURN :]
@@ -137,7 +138,7 @@ class NatureCNN(Policy):
                 f"policy: nature_cnn is made for stacks of {self.stack} frames of {height} × {width}, "
                 f"which are {self.stack * height * width} bytes; the observations have {features}."
             )
-        dtype = dtype or jnp.float32
+        dtype = dtype or np.float32
         keys = threefry.split(key, 5)
         conv, channels = [], self.stack
         for one, (kernel, _, wide) in zip(keys, LAYERS):
@@ -190,7 +191,7 @@ def _by_place(x: Array, weight: Array) -> Array:
     return jnp.einsum("pc,pco->po", x.reshape(-1, channels), weight).sum(axis=0)
 
 
-def layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) -> dict[str, Array]:
+def layer(key: Array, shape: tuple[int, ...], dtype: DTypeLike, scale: float = 1.0) -> dict[str, Array]:
     """A new layer, its weights uniform and its biases zero."""
     fan_in = int(np.prod(shape[:-1]))
     limit = scale * np.sqrt(3.0 / fan_in) * (np.sqrt(2.0) if scale == 1.0 else 1.0)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +22,9 @@ from gymnasium import spaces
 from ..errors import UserError, unknown
 from ..nested import batch_size, part_at
 from .codecs import Observations, as_array, on_device
+
+if TYPE_CHECKING:
+    from ..nested import Info, Infos, Nested, Space
 
 INFO = "info:"
 OWN = "observation"
@@ -81,7 +85,7 @@ class Sight:
         """The entries of the info that are seen."""
         return tuple(dict.fromkeys(part.path[0] for part in self.parts if part.info))
 
-    def space(self, whole: Any) -> Any:
+    def space(self, whole: Space) -> Any:
         """The space of what is seen of `whole`; None where entries of the info are seen that it lacks."""
         if self.infos and not _merged(whole):
             return None
@@ -90,12 +94,12 @@ class Sight:
             for part, one in zip(self.parts, inner, strict=True):
                 if one.shape is None:
                     raise UserError(f"{self.field}: {part.name!r} is {one}; plus signs join arrays only.")
-            return spaces.Box(-np.inf, np.inf, (sum(int(np.prod(one.shape)) for one in inner),))
+            return spaces.Box(-np.inf, np.inf, (sum(int(np.prod(one.shape or ())) for one in inner),))
         if len(inner) == 1:
             return inner[0]
         return spaces.Dict({part.name: one for part, one in zip(self.parts, inner, strict=True)})
 
-    def observations(self, whole: Any, *, tabular: bool = False) -> Observations:
+    def observations(self, whole: Space, *, tabular: bool = False) -> Observations:
         """How a whole observation becomes the row of what is seen of it. Entries of the info must be in it,
         under their names (see `understudy.envs.gymnasium.maker`).
         """
@@ -111,7 +115,7 @@ class Sight:
                 leaves.append(dataclasses.replace(leaf, path=path, picks=picks))
         return Observations(leaves)
 
-    def seen(self, batch: Any, infos: Any) -> Any:
+    def seen(self, batch: Nested, infos: Infos) -> Nested:
         """What is seen of a batch of n whole observations (arrays of NumPy or of JAX) and their n infos, with
         n in front.
         """
@@ -123,17 +127,17 @@ class Sight:
             found[part.name] = value if part.cut is None else as_array(value)[:, part.cut]
         if self.joined:
             flat = [as_array(one).reshape(batch_size(batch), -1) for one in found.values()]
-            own = jnp if any(map(on_device, flat)) else np
+            own: ModuleType = jnp if any(map(on_device, flat)) else np
             return own.concatenate(flat, axis=1)
         return found if len(found) > 1 else next(iter(found.values()))
 
-    def _path(self, part: Part, whole: Any) -> tuple[str, ...]:
+    def _path(self, part: Part, whole: Space) -> tuple[str, ...]:
         if part.info:
             return (INFO + part.path[0],)
         # Beside entries of the info an observation that is no Dict has a key of its own.
         return part.path or ((OWN,) if _merged(whole) else ())
 
-    def _inner(self, part: Part, whole: Any) -> Any:
+    def _inner(self, part: Part, whole: Space) -> Space:
         for key in self._path(part, whole):
             inner = getattr(whole, "spaces", None)
             if not isinstance(inner, Mapping):
@@ -147,7 +151,7 @@ class Sight:
         return whole
 
 
-def entries(infos: Any, key: str, count: int) -> np.ndarray:
+def entries(infos: Infos, key: str, count: int) -> np.ndarray:
     """info[key] of n environments, stacked; the infos are as for `info_at`."""
     if infos is None:
         raise UserError(f"info[{key!r}] is to be seen, but there are no infos.")
@@ -164,7 +168,7 @@ def entries(infos: Any, key: str, count: int) -> np.ndarray:
         raise UserError(f"info[{key!r}] does not have the same shape everywhere.") from None
 
 
-def info_at(infos: Any, index: int) -> Mapping[str, Any]:
+def info_at(infos: Infos, index: int) -> Info:
     """The info of environment `index`, from a sequence of dicts or a vector environment's dict of arrays.
 
     A vector environment marks with a boolean array `_key` which environments have given the key.
@@ -184,18 +188,18 @@ def info_at(infos: Any, index: int) -> Mapping[str, Any]:
     raise UserError(f"infos: one dict per environment is expected, got {type(infos).__name__}.")
 
 
-def without_infos(batch: Any, plain: bool) -> Any:
+def without_infos(batch: Any, plain: bool) -> Nested:
     """A batch without the entries of the info beside its observations; `plain`: these are no dicts."""
     own = {key: value for key, value in batch.items() if not str(key).startswith(INFO)}
     return own[OWN] if plain else own
 
 
-def _merged(whole: Any) -> bool:
+def _merged(whole: Space) -> bool:
     inner = getattr(whole, "spaces", None)
     return isinstance(inner, Mapping) and any(str(key).startswith(INFO) for key in inner)
 
 
-def _cut_space(space: Any, part: Part, field: str) -> Any:
+def _cut_space(space: Space, part: Part, field: str) -> Space:
     cut = part.cut
     if cut is None:
         return space

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
@@ -18,6 +18,15 @@ from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, requ
 from .base import Params, Policy
 from .codecs import Actions, Normaliser, Observations, Recalled
 from .nature_cnn import NatureCNN
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..disk import Json
+    from ..nested import Nested
+
+    Memory = tuple[np.ndarray, np.ndarray]
+    """Past rows (n, depth − 1, inner) and states (n, memory) of a policy that remembers."""
 
 FORMAT = 1
 HEADER = "card"
@@ -35,7 +44,7 @@ def place(path: str | os.PathLike[str]) -> Path:
     return path.with_name(f"{stem}.safetensors")
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> Path:
+def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Json]) -> Path:
     """Writes both files, each whole and synced (see `disk.write_file`). The header of the safetensors file
     holds the card too, but for `training`, so that it can be read without the other.
     """
@@ -49,7 +58,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: 
 
 def _read(
     path: str | os.PathLike[str], field: str, given: str | os.PathLike[str] | None = None
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
     """The arrays and the card: the .json, or the one in the header, with what the file `given` says instead.
     Refused where there is none, or it is damaged or of a newer format.
     """
@@ -99,7 +108,24 @@ class TrainedPolicy:
         self.remembers = isinstance(observations, Recalled)
         self._forward = forward(policy, params)
         self._step = forward_step(policy, params) if policy.memory else None
-        self._state: Any = None
+        self._state: Memory | None = None
+
+    def __repr__(self) -> str:
+        return f"TrainedPolicy({self.policy.name}, {self.observations.space()} to {self.actions.space()})"
+
+    def __str__(self) -> str:
+        config = self.policy.config()
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.params))
+        told = ", ".join(f"{name} {config[name]}" for name in ("widths", "activation") if name in config)
+        remembers = "; it remembers the episode: reset() before each" if self.remembers else ""
+        return "\n".join(
+            [
+                f"Policy {self.policy.name}, {size:,} parameters" + (f" ({told})" if told else ""),
+                f"  sees  {self.observations.space()}",
+                f"  acts  {self.actions.space()}",
+                f"  use   action = policy(observation){remembers}",
+            ]
+        )
 
     def outputs(self, row: np.ndarray) -> np.ndarray:
         """The raw outputs (k,) for one encoded row, an episode's first: a mean action, or logits."""
@@ -136,7 +162,7 @@ class TrainedPolicy:
         """`reset`, where there is something to forget; else None."""
         return self.reset if self.remembers else None
 
-    def act(self, observation: Any) -> Any:
+    def act(self, observation: Nested) -> np.ndarray | np.int64:
         """The deterministic action for one observation: the next of the episode, where it remembers."""
         if not self.remembers:
             return self.actions.play(self.outputs(self.observations.row(observation)))
@@ -144,14 +170,15 @@ class TrainedPolicy:
         return action
 
     def _recalling(
-        self, now: np.ndarray, state: Any, episode_start: Any
-    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        self, now: np.ndarray, state: Memory | None, episode_start: ArrayLike | None
+    ) -> tuple[np.ndarray, Memory]:
         """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
         codec, n = self.observations, len(now)
         assert isinstance(codec, Recalled)
         shapes = (n, codec.depth - 1, now.shape[1]), (n, self.policy.memory)
         if state is None:
-            state, fresh = tuple(np.zeros(shape, np.float32) for shape in shapes), np.ones(n, bool)
+            state = np.zeros(shapes[0], np.float32), np.zeros(shapes[1], np.float32)
+            fresh = np.ones(n, bool)
         else:
             fresh = np.zeros(n, bool) if episode_start is None else np.ravel(episode_start).astype(bool)
         if not isinstance(state, tuple) or tuple(map(np.shape, state)) != shapes:
@@ -163,8 +190,12 @@ class TrainedPolicy:
         return outputs, (codec.past(rows), carried)
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[Any, Any]:
+        self,
+        observation: Nested,
+        state: Memory | None = None,
+        episode_start: ArrayLike | None = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray | np.int64, Memory | None]:
         """One observation or a batch in, (action or actions, state) out; the action is always the
         deterministic one. `state` is the memory that the last call returned, None where all episodes begin;
         `episode_start` (n,) says where one does.
@@ -179,18 +210,18 @@ class TrainedPolicy:
         rows = [self.observations.row(one) for one in self.observations.split(observation)]
         return self.actions.plays(self._each(map(self.normaliser, rows))), state
 
-    def __call__(self, observation: Any) -> Any:
+    def __call__(self, observation: Nested) -> np.ndarray | np.int64:
         """The action for one observation, or the actions for a batch."""
         if self.remembers and not self.observations.single(observation):
             raise UserError("policy: it remembers; call predict with the state that the last call returned.")
         return self.act(observation) if self.remembers else self.predict(observation)[0]
 
-    def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
+    def save(self, path: str | os.PathLike[str], **extra: Json) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         arrays, card = self.packed()
         return write(path, arrays, card | extra)
 
-    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
         """The policy as named arrays and its card, plain data: what `save` writes and `unpacked` reads."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
         if (frozen := getattr(self.observations, "tensors", None)) is not None:
@@ -226,7 +257,7 @@ class TrainedPolicy:
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Any, what: str = "policy") -> TrainedPolicy:
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Json, what: str = "policy") -> TrainedPolicy:
         """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
         from . import from_config
 
@@ -258,7 +289,7 @@ class TrainedPolicy:
         return Network(self.policy, self.params, self.observations.rows, head, self.normaliser)
 
 
-def _seen(config: Any, tensors: Any) -> Seen:
+def _seen(config: Any, tensors: Params) -> Seen:
     """What `config` described, from a policy's card."""
     if not isinstance(config, dict):
         return Observations.from_config(config)

@@ -37,7 +37,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,9 @@ from ..policies import Linear, Params, Policy, Tabular, count
 from ..policies import norm as norm_of
 from ..solvers import AnySolver, Unsolved
 from .interval import Measured, slopes_at, vanished
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 FACTOR = 10.0
 """Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
@@ -353,6 +356,18 @@ class Certificate(NamedTuple):
     reason: str = ""
     """Why there is no finite certified bound, in one sentence; empty where there is one."""
 
+    def __str__(self) -> str:
+        if self.kind != "certificate":
+            lines = [f"Estimate of the regret: {self.regret:.6g}; nothing is proved"]
+        else:
+            lines = [f"Certificate: measured regret {self.regret:.6g}"]
+            if math.isfinite(self.high):
+                against = f", against policies of norm at most {self.norm:.4g}"
+                lines.append(f"  proved  the regret is from {self.low:.6g} to {self.high:.6g}{against}")
+            if math.isfinite(self.bound):
+                lines.append(f"  bound   {self.bound:.6g}, certified for every round so far")
+        return "\n".join([*lines, *([f"  reason  {self.reason}"] if self.reason else [])])
+
     @property
     def holds(self) -> bool:
         """Whether all of the interval (of an estimate: the measured regret) is within the bound. Numbers that
@@ -370,14 +385,16 @@ class Certificate(NamedTuple):
         """
         return bool(self.low > self.high or self.low > self.bound)
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Json]:
         """The certificate as plain data for JSON, numbers that are not finite as words; `read` is the way
         back."""
 
         def spelled(value: str | float) -> str | float:
             return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
-        plain = {name: spelled(value) for name, value in self._asdict().items() if name != "constants"}
+        plain: dict[str, Json] = {
+            name: spelled(value) for name, value in self._asdict().items() if name != "constants"
+        }
         return plain | {"constants": {name: spelled(value) for name, value in self.constants.items()}}
 
     @classmethod

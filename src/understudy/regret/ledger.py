@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import disk
 from ..errors import UserError, check_name
+
+if TYPE_CHECKING:
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 COLUMNS: dict[str, str] = {
     "round": "t, from 1",
@@ -46,7 +49,7 @@ class Ledger(Mapping[str, np.ndarray]):
     (0.75, 2, 2)
     """
 
-    def __init__(self, columns: Mapping[str, Iterable[Any]]):
+    def __init__(self, columns: Mapping[str, Iterable[float | str]]):
         self._columns = {name: np.asarray(values) for name, values in columns.items()}
 
     @property
@@ -74,7 +77,7 @@ class Ledger(Mapping[str, np.ndarray]):
         shown = ", ".join(f"{name}={value:.6g}" for name, value in last.items())
         return f"Ledger({self.rounds} rounds; last: {shown})"
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pandas.DataFrame:
         """A pandas DataFrame (pandas must be installed)."""
         return to_pandas(self._columns)
 
@@ -86,7 +89,7 @@ class Ledger(Mapping[str, np.ndarray]):
         return text
 
 
-def to_pandas(columns: Mapping[str, Any]) -> Any:
+def to_pandas(columns: Mapping[str, Sequence[disk.Json] | np.ndarray]) -> pandas.DataFrame:
     """Columns as a pandas DataFrame (pandas must be installed)."""
     try:
         import pandas  # pyright: ignore[reportMissingImports, reportMissingTypeStubs] # an extra

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,17 +26,19 @@ from ..intervals import LEVEL, Interval
 from ..progress import format_duration
 from ..runs import NAMES, Evaluation, paired, unmeasured
 from ..spec import FIELDS
-from .sources import UNKNOWN, Source, labels
+from .sources import UNKNOWN, Labels, Source, labels
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .tables import many, returned
 
 if TYPE_CHECKING:
+    from ..disk import Json
     from ..studies import Entry, Result
 
-AXES = ("rounds", "steps", "labels", "seconds")
+Curve: TypeAlias = dict[str, list[float] | int]
+AXES = ("labels", "steps", "rounds", "seconds")
 CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss"}
-POINTS = 160
-"""Most points of a curve."""
+POINTS, SPARK = 160, 24
+"""Most points of a curve, and of a small one in a table."""
 DETAILED = 60
 """Most runs that are shown by themselves: of each group the best, the median and the worst come first."""
 SPELLED = {"eta": "η", "alpha": "α"}
@@ -72,7 +75,7 @@ class Group:
     states. counted: runs that count; measured: those of them with a return.
     """
 
-    labels: dict[str, Any]
+    labels: Labels
     sources: list[Source]
     name: str
     returned: Interval
@@ -117,7 +120,10 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
     troubles = [run for run in sources if run.state in ("failed", "unreadable")][:200]
     return {
         "verdicts": verdicts(groups),
-        "groups": [group.plain() | drawn for group, drawn in zip(groups, looks, strict=True)],
+        "groups": [
+            group.plain() | drawn | {"short": short}
+            for group, drawn, short in zip(groups, looks, short_names(groups), strict=True)
+        ],
         "envs": list(dict.fromkeys(group.env for group in groups)),
         "counts": dict(Counter(run.state for run in sources)),
         "going": sum(run.going for run in sources if run.state == "unfinished"),
@@ -137,9 +143,9 @@ def group_runs(sources: Sequence[Source]) -> list[Group]:
     return sorted(_gather(zip(labels(sources), sources, strict=True)), key=rank)
 
 
-def _gather(runs: Iterable[tuple[dict[str, Any], Source]]) -> list[Group]:
+def _gather(runs: Iterable[tuple[Labels, Source]]) -> list[Group]:
     """Runs of equal labels, together."""
-    gathered: dict[str, tuple[dict[str, Any], list[Source]]] = {}
+    gathered: dict[str, tuple[Labels, list[Source]]] = {}
     for mine, run in runs:
         key = json.dumps(mine, sort_keys=True, default=str)
         gathered.setdefault(key, (mine, []))[1].append(run)
@@ -183,7 +189,7 @@ def rank(group: Group) -> tuple[bool | str | float, ...]:
     return group.env == UNKNOWN, group.env, *known, group.by_expert, loss
 
 
-def name_group(mine: Mapping[str, Any]) -> str:
+def name_group(mine: Labels) -> str:
     """A group's name: its learner and what else sets it apart.
 
     >>> name_group({"env": "E", "learner": "ftrl", "eta": 0.1})
@@ -193,13 +199,77 @@ def name_group(mine: Mapping[str, Any]) -> str:
     return look(mine["learner"]).label + (f" ({', '.join(more)})" if more else "")
 
 
-def _short(value: Any) -> str:
+def short_names(groups: Sequence[Group]) -> list[str]:
+    """For each group the fewest words that set it apart from the others of its environment: of one setting
+    where that is enough, else of two or three, else its whole name.
+    """
+    found: list[str] = []
+    for group in groups:
+        others = [other.labels for other in groups if other.env == group.env]
+        names = ["learner", "budget", *(name for name in FIELDS if any(name in each for each in others))]
+        names = [
+            name for name in dict.fromkeys(names) if name != "env" and any(name in each for each in others)
+        ]
+        sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
+        few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
+        words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
+        found.append(group.name if few is None else ", ".join(words) or "default")
+    return found
+
+
+def _sets_apart(names: Sequence[str], labels: Sequence[Labels]) -> bool:
+    return len({json.dumps([one.get(name) for name in names], default=str) for one in labels}) == len(labels)
+
+
+def _word(name: str, value: Json) -> str:
+    """A setting in a word or two.
+
+    >>> _word("learner", "ftl"), _word("budget", 400), _word("keep_best", False), _word("eta", 0.1)
+    ('FTL', 'budget 400', 'no keep best', 'η 0.1')
+    """
+    said = SPELLED.get(name, name.replace("_", " "))
+    if name == "learner":
+        return look(str(value)).label
+    return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
+
+
+def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """A line for every run: those that go on first, then those that have stopped without an end."""
+    order = ["running", "waiting", "stopped", "failed", "unreadable", "finished"]
+    lines: list[dict[str, Any]] = []
+    for run in sources:
+        returns, losses = (np.asarray(run.columns.get(name, ()), float) for name in ("return_mean", "loss"))
+        drawn = next((each for each in (returns, losses) if np.isfinite(each).sum() > 1), returns)
+        drawn = drawn[np.isfinite(drawn)]
+        state = run.state
+        if state == "unfinished":
+            state = "running" if run.going and run.rounds else "waiting" if run.going else "stopped"
+        lines.append(
+            {
+                "name": run.name,
+                "folder": str(run.folder),
+                "env": run.env,
+                "learner": look(run.learner).label,
+                "seed": run.settings.get("seed"),
+                "labels": run.last("labels"),
+                "score": run.score,
+                "rounds": run.rounds,
+                "planned": run.planned,
+                "state": state,
+                "spark": shorten_numbers(drawn[thin(len(drawn), SPARK)]) if len(drawn) else [],
+                "drawn": "return" if drawn is not losses and np.isfinite(returns).sum() > 1 else "loss",
+            }
+        )
+    return sorted(lines, key=lambda line: order.index(line["state"]))
+
+
+def _short(value: Json) -> str:
     text = f"{value:g}" if isinstance(value, float) else value
     text = text if isinstance(text, str) else json.dumps(text)
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-def summarise(mine: dict[str, Any], runs: list[Source]) -> Group:
+def summarise(mine: Labels, runs: list[Source]) -> Group:
     """What runs of these labels came to."""
     good = distinct(runs)
     measured = [run for run in good if math.isfinite(run.score)]
@@ -330,12 +400,12 @@ def _looks(groups: Sequence[Group]) -> list[tuple[str, list[int]]]:
     return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
 
 
-def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:
+def curves(runs: Sequence[Source]) -> dict[str, dict[str, Curve]]:
     """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((run.rounds for run in good), default=0)
     good = [run for run in good if 2 * run.rounds >= most]
-    drawn: dict[str, dict[str, Any]] = {name: {} for name in CURVES}
+    drawn: dict[str, dict[str, Curve]] = {name: {} for name in CURVES}
     for name, column in CURVES.items():
         for axis in AXES:
             timed = [run for run in good if axis != "seconds" or run.seconds is not None]
@@ -353,7 +423,7 @@ def places(run: Source, axis: str) -> np.ndarray:
     return run.columns[{"rounds": "round"}.get(axis, axis)]
 
 
-def curve(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike]) -> dict[str, list[float] | int] | None:
+def curve(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike]) -> Curve | None:
     """The mean of several curves and the band between their 5 % and 95 % quantiles, at most at `POINTS`.
 
     Where the curves have the same places, those are taken, else places where all of them are, between which
@@ -419,7 +489,7 @@ def detailed(groups: Sequence[Group]) -> list[tuple[Source, int]]:
     return [(run, place) for _, place, run in sorted(first, key=lambda each: (each[1], each[2].name))]
 
 
-def describe_run(run: Source, group: int) -> dict[str, Any]:
+def describe_run(run: Source, group: int) -> dict[str, Json]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thin(run.rounds, 300) if run.rounds else np.zeros(0, int)
     columns = {name: shorten_numbers(run.columns[name][rows]) for name in SHOWN if name in run.columns}
@@ -437,12 +507,14 @@ def describe_run(run: Source, group: int) -> dict[str, Any]:
         "learner": look(run.learner).label,
         "seed": run.settings.get("seed"),
         "state": run.state,
+        "going": run.going,
         "trouble": run.trouble,
         "rounds": run.rounds,
         "planned": run.planned,
-        "study": run.study is not None,
+        "study": run.study is not None and run.folder == run.study,
         "score": run.score,
         "expert": run.expert,
+        "experts": {name: dict(about) for name, about in run.experts.items()},
         "columns": columns,
         "rises": int((np.diff(losses[np.isfinite(losses)]) > 0).sum()),
         "certificate": {name: value for name, value in proof.items() if name != "constants"},

@@ -18,6 +18,7 @@ from typing import Any, TypedDict, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..disk import Json
 from ..envs.gymnasium import Maker, derive
 from ..envs.pictures import Stage
 from ..errors import UserError, shorten
@@ -57,7 +58,7 @@ def inspect(
     """
     try:
         run = Record.load(folder)
-        shown: dict[str, Any] = {"timeline": timeline(run)}
+        shown: dict[str, Any] = {"timeline": timeline(run), "floor": entropy(run)}
         compared = compare(run)
     except UserError as error:
         return {"missing": str(error)}
@@ -94,10 +95,34 @@ def timeline(run: Record) -> dict[str, list[float] | int]:
     return {"x": edges[:-1].tolist(), "end": len(flags), **shares}
 
 
-def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Any]:
+def entropy(run: Record) -> dict[str, list[float]] | None:
+    """The mean entropy of the expert's labels in each round, below which no cross-entropy is; None where the
+    labels are single actions, and it is zero.
+    """
+    actions, rounds = run.policy.actions, run.ledger["round"]
+    if not actions.categorical or run.settings["loss"] not in ("auto", "cross-entropy"):
+        return None
+    targets, weights = np.asarray(run.samples("targets"), float), np.asarray(run.samples("weights"), float)
+    if targets.shape[1:] != (sum(actions.counts),):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = -np.nansum(targets * np.log(targets), axis=1)
+    if not (each > 1e-6).any():
+        return None
+    edges = np.concatenate([[0], run.demos + run.ledger["steps"]])
+    found = [
+        (float(number), float(np.average(each[a:b], weights=weights[a:b])))
+        for number, a, b in zip(rounds, edges, edges[1:], strict=False)
+        if weights[a:b].sum() > 0
+    ]
+    shown: list[tuple[float, float]] = [found[place] for place in thin(len(found), 300)] if found else []
+    return {"x": [x for x, _ in shown], "y": [round(y, 6) for _, y in shown]} if shown else None
+
+
+def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:
     actions, at = compared.actions, moment.at
     mine, theirs = compared.mine[at], compared.theirs[at]
-    shown: dict[str, Any] = {
+    shown: dict[str, Json] = {
         "round": moment.round,
         "slot": moment.slot,
         "episode": moment.episode,
@@ -304,14 +329,14 @@ def compare(run: Record) -> Compared | None:
     )
 
 
-def described(run: Record, compared: Compared) -> dict[str, Any]:
+def described(run: Record, compared: Compared) -> dict[str, Json]:
     """What a page shows of it: means on the expert's and on the policy's own states, by action or choice, and
     the states on the plane of their two main directions.
     """
     acts = compared.actions
-    sides: dict[str, dict[str, Any]] = {}
+    sides: dict[str, dict[str, Json]] = {}
     for name, there in (("expert", compared.by_expert), ("own", ~compared.by_expert)):
-        side: dict[str, Any] = {"states": int(there.sum())}
+        side: dict[str, Json] = {"states": int(there.sum())}
         if there.any():
             side |= {
                 "away": float(compared.away[there].mean()),
@@ -321,7 +346,7 @@ def described(run: Record, compared: Compared) -> dict[str, Any]:
                 gaps = np.abs(compared.mine[there] - compared.theirs[there])
                 side["gaps"] = gaps.mean(axis=0)[:16].tolist()
         sides[name] = side
-    shown: dict[str, Any] = {"choices": acts.categorical, "sides": sides, "states": len(compared.rows)}
+    shown: dict[str, Json] = {"choices": acts.categorical, "sides": sides, "states": len(compared.rows)}
     if acts.kind == "discrete" and acts.counts[0] <= 18:
         table = np.zeros((acts.counts[0], acts.counts[0]), int)
         np.add.at(table, (compared.theirs[:, 0] - acts.starts[0], compared.mine[:, 0] - acts.starts[0]), 1)
@@ -330,7 +355,7 @@ def described(run: Record, compared: Compared) -> dict[str, Any]:
     return shown | ({} if plane is None else {"plane": plane})
 
 
-def _plane(run: Record, compared: Compared) -> dict[str, Any] | None:
+def _plane(run: Record, compared: Compared) -> dict[str, list[float] | float] | None:
     """Some of the states, evenly spread, on the two directions in which states vary most."""
     if run.policy.observations.width > WIDE or len(compared.rows) < 3:
         return None

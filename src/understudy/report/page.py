@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
 from .. import __version__, disk, web
+from ..disk import Json
 from ..errors import UserError
 from ..runs import NAMES
 from . import sources
-from .account import account
+from .account import account, overview
 from .details import inspect
 from .sources import Source
 
-SCRIPTS = ("base.js", "charts.js", "compare.js", "run.js", "moments.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "overview.js", "compare.js", "run.js", "moments.js", "page.js")
 LOOKED_INTO = 12
 """Most runs whose samples are looked at."""
 LAST = ("average_loss", "regret", "regret_low", "regret_high", "bound")
@@ -158,7 +159,7 @@ def tables(read: Sequence[Source]) -> dict[str, File]:
     return files
 
 
-def describe_page(files: dict[str, File], *, live: bool = False) -> dict[str, Any]:
+def describe_page(files: dict[str, File], *, live: bool = False) -> dict[str, Json]:
     """What the page says about itself and its files; files that are too large are taken out of `files`."""
     note = ""
     if "rounds.csv" in files and len(_packed(files["rounds.csv"].data)) > PACKED:
@@ -184,7 +185,7 @@ def asset(name: str) -> str:
     return importlib.resources.files(str(__package__)).joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def embedded(value: Any) -> str:
+def embedded(value: Json) -> str:
     """Plain data as JSON that stands inside a <script>, where no text in it can end that element.
 
     >>> embedded({"name": "</script><b>"})
@@ -242,10 +243,10 @@ class Live:
     def __init__(self, paths: Sequence[Path], *, moments: int = 12, seconds: float = 60.0):
         self._paths, self._moments, self._seconds = list(paths), moments, seconds
         self._read: dict[Path, tuple[Mark, list[Source]]] = {}
-        self._details: dict[Path, tuple[Mark, dict[str, Any]]] = {}
+        self._details: dict[Path, tuple[Mark, dict[str, Json]]] = {}
         self._ended: list[tuple[Path, Mark]] = []
         self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        sources.find_folders(self._paths)  # a folder without runs is refused at once
+        sources.find_folders(self._paths, "watch")  # a folder without runs is refused at once
         self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
         self._thread.start()
 
@@ -280,7 +281,7 @@ class Live:
                 if path not in self._read or self._read[path][0] != now:
                     self._read[path] = now, sources.read_folder(path, check=False)
                 read += self._read[path][1]
-            page = account(read)
+            page = account(read) | {"overview": overview(read)}
             self._ended = []
             for run in chosen(page["runs"]):
                 path = Path(run["folder"])

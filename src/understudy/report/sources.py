@@ -9,24 +9,35 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from .. import disk
 from ..defaults import plan_of
+from ..disk import Json
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summary
+from ..runs import (
+    NAMES,
+    TIMES,
+    Evaluation,
+    last_of_experts,
+    read_config,
+    read_experts,
+    read_ledger,
+    read_summary,
+)
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
-from ..studies.study import Value
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
 APART = ("env", "learner")
+Labels: TypeAlias = dict[str, Any]
+"""What sets a run apart: its environment, its learner, and settings."""
 UNKNOWN = "?"
 """The environment and the learner of a run whose settings cannot be read."""
 SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
@@ -44,23 +55,25 @@ class Source:
     evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
     what its card says. settings: those that are not defaults.
     own: those of them that were objects or functions of a script, which cannot be typed.
+    experts: of several experts by name, labels, loss and agreement.
     """
 
     name: str
     folder: Path
     state: str
     trouble: str = ""
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    settings: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict[str, np.ndarray])
     seconds: Mapping[str, np.ndarray] | None = None
     spent: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
     evaluation: Evaluation | None = None
     expert_evaluation: Evaluation | None = None
     expert: float = math.nan
-    certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    certificate: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
+    resolved: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
+    experts: Mapping[str, Mapping[str, Json]] = dataclasses.field(default_factory=dict[str, Any])
     planned: int | None = None
     study: Path | None = None
     going: bool = False
@@ -107,16 +120,18 @@ class Source:
         return float(self.spent.get("total", math.nan))
 
 
-def find_folders(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The folders of runs and of studies at and below `paths`, in order, each once."""
+def find_folders(paths: Iterable[str | os.PathLike[str]], who: str = "report") -> list[Path]:
+    """The folders of runs and of studies at and below `paths`, in order, each once; errors begin with
+    `who`.
+    """
     known: dict[Path, Path] = {}
     for given in paths:
         path = Path(given)
         if not path.is_dir():
-            raise UserError(f"report: there is no folder {str(given)!r}.")
+            raise UserError(f"{who}: there is no folder {str(given)!r}.")
         below = list(_below(path, DEEP))
         if not below:
-            raise UserError(f"report: {str(given)!r} holds neither a run nor a study.")
+            raise UserError(f"{who}: {str(given)!r} holds neither a run nor a study.")
         for folder in below:
             known.setdefault(folder.resolve(), folder)
     return list(known.values())
@@ -141,7 +156,7 @@ def read_folder(path: Path, *, check: bool = True) -> list[Source]:
         with damaged(f"{'study' if study else 'run'}: {str(path)!r}"):
             return _study(path) if study else [_run(path, check=check)]
     except (UserError, OSError) as error:
-        settings: Mapping[str, Any] = {}
+        settings: Mapping[str, Json] = {}
         with contextlib.suppress(UserError), damaged("settings"):
             settings = _changes(read_config(path)["settings"])
         return [Source(path.name, path, "unreadable", str(error), settings)]
@@ -187,6 +202,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert_evaluation=theirs,
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
+        experts=last_of_experts(read_experts(path, record.grown.get("experts.csv", (None,))[0])),
         **about,
     )
 
@@ -199,7 +215,7 @@ def _study(path: Path) -> list[Source]:
     return runs
 
 
-def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:
+def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mapping[str, str]) -> Source:
     """One run of a study."""
     file = path / "runs" / f"{name}.json"
     about: dict[str, Any] = {"settings": settings, "versions": versions, "study": path}
@@ -208,6 +224,10 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     if not file.is_file() and (under_way / "config.json").is_file():
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read_folder(under_way, check=False)[0], name=shown, folder=path, **about)
+    if (path / "runs" / name / "config.json").is_file():
+        kept_run = read_folder(path / "runs" / name)[0]
+        if kept_run.state == "finished":
+            return dataclasses.replace(kept_run, name=shown, **about)
     if not file.is_file():
         going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
@@ -227,6 +247,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
                 expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
+                experts=_experts_of(summary),
                 planned=None if error is None else _planned(settings),
                 **about,
             )
@@ -234,7 +255,15 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
         return Source(shown, path, "unreadable", str(error), **about)
 
 
-def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _experts_of(summary: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
+    """Of several experts by name, what a study's summary says of each."""
+    whats = ("labels", "loss", "agreement")
+    names = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
+    found = {name: {what: summary[f"{what}_of_{name}"] for what in whats} for name in names}
+    return {name: {w: v if v == v else None for w, v in about.items()} for name, about in found.items()}
+
+
+def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:
     """The settings of a config that are not defaults, learner and seed always."""
     named = (*APART, "seed")
     given = {name: settings.get(name) for name in FIELDS}
@@ -245,7 +274,7 @@ def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _is_own(name: str, kept: Value) -> bool:
+def _is_own(name: str, kept: Json) -> bool:
     """Whether a part of a run was an object or a function of a script or a notebook.
 
     >>> _is_own("expert", "__main__:act"), _is_own("expert", "my_module:act"), _is_own("expert", "PPO")
@@ -262,7 +291,7 @@ def _is_own(name: str, kept: Value) -> bool:
     return bare and not any(Path(file).exists() for file in (kept, f"{kept}.zip"))
 
 
-def _planned(settings: Mapping[str, Any]) -> int | None:
+def _planned(settings: Mapping[str, Json]) -> int | None:
     """How many rounds were asked for, where that is known before."""
     try:
         spec = RunSpec.of({name: settings[name] for name in FIELDS if name in settings})
@@ -272,7 +301,7 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
         return None
 
 
-def labels(sources: Sequence[Source]) -> list[dict[str, Any]]:
+def labels(sources: Sequence[Source]) -> list[Labels]:
     """What sets each run apart from the others, but for its seed: environment, learner, and the settings that
     differ among runs of its environment.
 

@@ -6,8 +6,8 @@ import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,11 +17,12 @@ from rich.text import Text
 from .. import disk
 
 if TYPE_CHECKING:
+    from ..disk import Json
+    from ..experts.shipped import Card
     from ..regret import Certificate
     from ..streams import Replay
-    from ..studies.study import Value
 
-Cell: TypeAlias = "Value | Text"
+Cell: TypeAlias = "Json | Text"
 SHORT = 20
 """Columns whose cells are no longer than this are not broken."""
 MARKS = {True: Text("passed", "green"), False: Text("FAILED", "bold red"), None: Text("–", "dim")}
@@ -51,14 +52,14 @@ def json_only() -> Generator[None]:
         _outputs.pop()
 
 
-def json_line(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+def json_line(value: Json | Mapping[str, Card]) -> None:
     """Inside `json_only`: prints `value` as one line of JSON, after whatever the error stream still holds."""
     if _outputs:
         sys.stderr.flush()
         print(disk.to_json(value), flush=True, file=_outputs[-1])
 
 
-def facts(title: str, rows: Iterable[tuple[str, Value]]) -> Table:
+def facts(title: str, rows: Iterable[tuple[str, Json]]) -> Table:
     """Names on the left, values on the right."""
     table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=SIMPLE_HEAD)
     table.add_column(style="dim", no_wrap=True)
@@ -86,7 +87,7 @@ def replay(learner: str, result: Replay) -> Table:
     )
 
 
-def regret(certificate: Certificate) -> list[tuple[str, Value]]:
+def regret(certificate: Certificate) -> list[tuple[str, Json]]:
     """The rows of a certificate: regret, what is proved of it, and the bound, or in words why there is none.
 
     Of an estimate, which proves nothing, the regret alone.
@@ -95,7 +96,7 @@ def regret(certificate: Certificate) -> list[tuple[str, Value]]:
     if proof.kind != "certificate":
         nothing = [("proved", f"nothing: {proof.reason}")] if proof.contradictory else []
         return [("regret (estimate)", proof.regret), *nothing]
-    rows: list[tuple[str, Value]] = [("regret", proof.regret)]
+    rows: list[tuple[str, Json]] = [("regret", proof.regret)]
     if math.isfinite(high):
         least, most = number(low), number(high)
         ends = f"{least} … {most}" if least != most else f"{least}, up to {high - low:.1e}"
@@ -152,7 +153,7 @@ def many(count: float, what: str) -> str:
     return f"{count:,.0f} {what}" + ("" if round(count) == 1 else "s")
 
 
-def number(value: Value) -> str:
+def number(value: Json) -> str:
     """A float with six significant digits; anything else as it is.
 
     >>> number(0.1234567), number(3), number("closed form")

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from ..errors import MissingExtra, UserError
 from ..policies import Actions
 from .tables import returned
 
-Act = Callable[[Any, Any], Any]
+if TYPE_CHECKING:
+    from ..nested import Info, Nested
+
+Act: TypeAlias = "Callable[[Nested, Info], np.ndarray | np.int64]"
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".gif")
 SMALL = 240
 """Pictures lower than this are enlarged by a whole factor: the text would hide them."""

@@ -133,10 +133,12 @@ class Kit:
 
     def _rows(self, observation: Nested, past: Past | None) -> Array:
         """What a policy sees, (e, width)."""
+        seen = self.seen.inner if isinstance(self.seen, Recalled) else self.seen
+        now: Any = seen.rows(observation)  # of JAX: this is inside a program
         if not isinstance(self.seen, Recalled):
-            return self.seen.rows(observation)
+            return now
         assert past is not None  # see `_nothing`
-        return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
+        return self.seen.join(now, past.rows, past.fresh)
 
     def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
         """The past in the step after these rows."""
@@ -332,6 +334,8 @@ class DeviceCollector:
     call: how a program is called: alone, or together with those of other runs.
     """
 
+    few = 1 << 30
+
     def __init__(self, world: World, student: Understudy, expert: Expert, call: Call = alone):
         parts = student.parts
         seen = parts.observations
@@ -384,7 +388,7 @@ class DeviceCollector:
         if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:
             return
         policy, args, episodes = self._playing(
-            student, (self.spec.seed, self.student.timetable.looks, 0), False
+            student.shown(), (self.spec.seed, student.timetable.looks, 0), False
         )
         if episodes:
             self._kit.compile_aside(policy, episodes, self.spec.episode_limit, True, args)
@@ -400,20 +404,20 @@ class DeviceCollector:
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
         return Actor(single, jnp.asarray(seen.mean, jnp.float32), jnp.asarray(seen.scale, jnp.float32))
 
-    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        return self._evaluate(student, asked, False)
+    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+        return self._evaluate(shown, asked, False)
 
     def of_expert(self, asked: Asked) -> Evaluation:
         # Through the program of the policy, whose answers it does not take: a second program would take as
         # long to compile as the first.
-        return self._evaluate(self.student, asked, True)
+        return self._evaluate(self.student.shown(), asked, True)
 
-    def _playing(self, student: Understudy, asked: Asked, expert: bool) -> tuple[Policy, Given, int]:
+    def _playing(self, shown: tuple[Policy, Params], asked: Asked, expert: bool) -> tuple[Policy, Given, int]:
         """The policy whose program plays these episodes, its arguments, and how many it plays: as many in
         looks as in the last evaluation, since more of them take no longer and another program would.
         """
         seed, episodes, number = asked
-        policy, params = student.shown()
+        policy, params = shown
         args = self._actor(params), words(seed), np.bool_(expert), np.uint32(number)
         return (
             policy,
@@ -421,9 +425,9 @@ class DeviceCollector:
             episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
         )
 
-    def _evaluate(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
+    def _evaluate(self, shown: tuple[Policy, Params], asked: Asked, expert: bool) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""
-        policy, args, most = self._playing(student, asked, expert)
+        policy, args, most = self._playing(shown, asked, expert)
         seed, episodes, number = asked
         if not episodes:
             return Evaluation(np.zeros(0), np.zeros(0, np.int64))

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 import numpy as np
 
 from .. import intervals
+from ..defaults import COURSE
 from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, failure
-from ..experts import Expert
 from ..nested import stack, take
 from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, TrainedPolicy, not_finite
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
+from ..progress import EVALUATING, TRAINING
 from ..samples import not_finite_rows
 from ..spec import Environment, mapping
 from ..student import Understudy
@@ -40,12 +41,16 @@ JUDGED = 0, 1 << 31
 """Seed and number of the episodes by which every run is judged, and its expert: of no other evaluation."""
 LANES = 10
 """Most episodes that are played side by side."""
-AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
-"""Added to the number of an evaluation, they give those of the episodes that confirm it: up to four times as
-many again.
-"""
+LOOKED = tuple((1 << 30) + k for k in range(1 + COURSE))
+"""The numbers of the episodes by which a run chooses among its policies, portion by portion."""
+FEW = 3
+"""Episodes that show whether a policy is far behind."""
 PRECISE = 0.01
-"""A mean return whose standard error is at most this share of it needs no more episodes."""
+"""A mean return whose standard error is at most this share of it needs no more episodes; as good as another
+is one that is at most this share of it behind.
+"""
+NEAR = 0.2
+"""How good a policy is that is farther behind the expert, as a share, one look says well enough."""
 Asked = tuple[int, int, int]
 """Which episodes are played: a seed, how many, and the number of the evaluation."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
@@ -220,20 +225,30 @@ def by_policy(
 
 
 class Best(NamedTuple):
-    """The best policy that was evaluated: its mean return, its round, and the parameters that it is the mean
-    of.
+    """The best policy so far: its returns in the episodes that all have played, its round, the parameters
+    that it is the mean of, and whether it is as good as the expert.
     """
 
-    mean: float
+    returns: np.ndarray
     round: int
     members: list[Params]
+    equal: bool
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean())
 
 
 class Arena(Protocol):
-    """Where episodes are played: on the host (`Stage`) or on the device (`runs.device`)."""
+    """Where episodes are played: on the host (`Stage`) or on the device (`runs.device`).
 
-    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        """The episodes of the policy that is shown."""
+    few: how many show whether a policy is far behind, where fewer than a look has are quicker.
+    """
+
+    few: int
+
+    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+        """The episodes of a policy that the student has learnt."""
         ...
 
     def of_expert(self, asked: Asked) -> Evaluation:
@@ -248,15 +263,24 @@ class Stage:
     episodes in all runs of a world: once.
     """
 
+    few = FEW
+
     def __init__(
-        self, world: World, expert: Expert, limit: int | None, *, light: bool, opened: contextlib.ExitStack
+        self,
+        world: World,
+        student: Understudy,
+        limit: int | None,
+        *,
+        light: bool,
+        opened: contextlib.ExitStack,
     ):
-        self._world, self._expert, self._limit, self._light = world, expert, limit, light
+        self._world, self._student, self._limit, self._light = world, student, limit, light
+        self._expert = student.parts.expert
         self._lent, self._opened = dict[int, VectorEnv](), opened
 
-    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        parts, shown = student.parts, student.shown()
-        about = *shown, student.normaliser, parts.observations, parts.actions
+    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+        parts, normaliser = self._student.parts, self._student.normaliser
+        about = *shown, normaliser, parts.observations, parts.actions
         return self._play(asked, lambda lanes: by_policy(*about, lanes), deterministic=True)
 
     def of_expert(self, asked: Asked) -> Evaluation:
@@ -295,14 +319,22 @@ class Stage:
 class Judge:
     """The evaluations of a run: on the way, of the policy that is kept, and of the expert.
 
-    The luckiest of many policies would be kept after one evaluation each. So a policy that would be the best
-    plays on until it is behind, its mean return is known well, or it has played five times as many episodes;
-    all of them count. What is kept in the end is judged by episodes that have chosen nothing.
+    Where the best policy is to be kept, every round is a race: its policies play the episodes that the best
+    one so far has played, a few, then more. Whoever is clearly behind it stops; who is not plays on until
+    its own mean return is known, up to `COURSE` looks, so that luck does not choose; far behind the expert
+    one look is enough. Where the best is as good as the expert, the mean of several networks is not even
+    trained, and a few episodes are for the record. What is kept in the end is judged by episodes that have
+    chosen nothing.
+
+    compared, calls: the portions of a race that the expert has played, and its steps in them since the run
+    was begun or resumed.
     """
 
-    def __init__(self, student: Understudy, arena: Arena):
+    def __init__(self, student: Understudy, arena: Arena, tell: Callable[[str], None]):
+        self._tell = tell
         self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
         self.best: Best | None = None
+        self.compared = self.calls = 0
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
 
@@ -317,10 +349,14 @@ class Judge:
         return self.student.round if self.best is None else self.best.round
 
     @property
+    def shown(self) -> tuple[Policy, Params]:
+        """The policy that is kept: the last one shown, or the best of those that have raced."""
+        return self.student.shown() if self.best is None else self.student.mean(self.best.members)
+
+    @property
     def policy(self) -> TrainedPolicy:
-        """The policy that is kept: the last one shown, or the best of those evaluated."""
-        student = self.student
-        return student.trained(*(student.shown() if self.best is None else student.mean(self.best.members)))
+        """That policy with what it sees and plays."""
+        return self.student.trained(*self.shown)
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
@@ -330,50 +366,124 @@ class Judge:
         """Evaluates the policy after a round whose row this is, where that is due."""
         if not self.due():
             return
-        student = self.student
-        student.complete()
-        clock("solve")
-        last = student.finished and not self.chooses
-        if self.chooses:
-            asked = self.spec.seed, self.plan.looks, student.round
-        else:  # those by which all runs are judged, or the first of them
-            asked = JUDGED[0], self.plan.judging if last else self.plan.looks, JUDGED[1]
-        found = self.arena.of_student(student, asked)
-        for more in AGAIN:
-            if found.precise or not self._leads(found):
-                break
-            found = found.with_more(self.arena.of_student(student, (asked[0], asked[1], more + asked[2])))
-        self.evaluation = found if last else self.evaluation
-        # As in every other row, so that a run that is extended has those of one that never stopped.
-        found = found if self.chooses else found.first(self.plan.looks)
+        found = self._race(clock) if self.chooses else self._look(clock)
         row |= {"return_mean": found.mean, "return_std": found.std}
-        if self._leads(found):
-            self.best = Best(found.mean, student.round, student.ensemble or student.last)
         clock("evaluate")
 
-    def _leads(self, found: Evaluation) -> bool:
-        """Whether the policy with these returns is the best so far; never where the best one is not to be
-        kept. A mean that is no number is behind every other.
+    def _look(self, clock: Callable[[str], None]) -> Evaluation:
+        """The last policy in those episodes by which all runs are judged, or in the first of them."""
+        self._complete(clock, EVALUATING)
+        count = self.plan.judging if self.student.finished else self.plan.looks
+        found = self.arena.of_policy(self.student.shown(), (JUDGED[0], count, JUDGED[1]))
+        self.evaluation = found if self.student.finished else self.evaluation
+        # As in every other row, so that a run that is extended has those of one that never stopped.
+        return found.first(self.plan.looks)
+
+    def _race(self, clock: Callable[[str], None]) -> Evaluation:
+        """The policy that acts, and the mean of several where that may be better: what the better one had."""
+        student, found = self.student, self._compared(self.student.last)
+        if student.resolved.ensemble < 2 or (self.best is not None and self.best.equal):
+            return found
+        clock("evaluate")
+        self._complete(clock, EVALUATING)
+        mean = self._compared(student.ensemble)
+        return mean if not mean.mean < found.mean else found
+
+    def _compared(self, members: list[Params]) -> Evaluation:
+        """What a policy had until it was behind the best, or else became the best."""
+        shown, asked = self.student.mean(members), self._portions()
+        found = self.arena.of_policy(shown, asked[0])
+        for portion in asked[1:]:
+            if self._behind(found) or (self._known(found) and not self._equal(found)):
+                break
+            found = found.with_more(self.arena.of_policy(shown, portion))
+        if not self._behind(found):
+            whole = len(found.returns) == sum(count for _, count, _ in asked)
+            equal = whole and self._equal(found)
+            self.best = Best(found.returns, self.student.round, members, equal)
+        return found
+
+    def _portions(self) -> list[Asked]:
+        """The episodes of a race: a few, the rest of a look, and more looks."""
+        looks = self.plan.looks
+        few = min(self.arena.few, looks)
+        counts = few, looks - few, *(looks,) * (COURSE - 1)
+        return [(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
+
+    def _known(self, found: Evaluation) -> bool:
+        """Whether the mean need not be known better: where the best one's was, in a look at least."""
+        best = 0 if self.best is None else len(self.best.returns)
+        if len(found.returns) < max(self.plan.looks, best):
+            return False
+        theirs = self._taught(found)
+        return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
+
+    def _behind(self, found: Evaluation) -> bool:
+        """Whether the policy with these returns is behind the best: clearly, or in all that the best has
+        played. A mean that is no number is behind every other.
         """
         if self.best is None or np.isnan(self.best.mean):
-            return self.chooses
-        return found.mean >= self.best.mean
+            return False
+        if self.best.equal:
+            return True
+        mine, theirs = found.returns, self.best.returns
+        if len(mine) < len(theirs):
+            return intervals.difference(mine, theirs[: len(mine)]).high < 0
+        return not mine[: len(theirs)].mean() >= theirs.mean()
+
+    def _equal(self, found: Evaluation) -> bool:
+        """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
+        far behind in none, since a policy that is quicker than the expert may fall now and then.
+        """
+        theirs = self._taught(found)
+        if theirs is None or found.mean < theirs.mean() - _share(PRECISE, theirs):
+            return False
+        return bool((found.returns >= theirs - _share(NEAR, theirs)).all())
+
+    def _taught(self, found: Evaluation) -> np.ndarray | None:
+        """The expert's returns in the same episodes of the race; None where it is not to be played, or where
+        that might take long.
+        """
+        expert = self.student.parts.expert
+        if not expert.deterministic or not self.plan.measures(expensive=expert.workers is not None):
+            return None
+        theirs = np.zeros(0)
+        for k, asked in enumerate(self._portions()):
+            if len(theirs) < len(found.returns):
+                played = self.arena.of_expert(asked)
+                theirs = np.append(theirs, played.returns)
+                if k >= self.compared:
+                    self.compared, self.calls = k + 1, self.calls + int(played.lengths.sum())
+        return theirs
 
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
         student = self.student
         if self.evaluation is None and self.plan.judging:
-            student.ensemble = student.ensemble if self.best is None else self.best.members
+            if self.best is None:
+                student.complete()
+                clock("solve")
+            self.evaluation = self.arena.of_policy(self.shown, (JUDGED[0], self.plan.judging, JUDGED[1]))
+        elif self.best is None:
             student.complete()
-            clock("solve")
-            self.evaluation = self.arena.of_student(student, (JUDGED[0], self.plan.judging, JUDGED[1]))
-        student.complete()
         clock("evaluate")
+
+    def _complete(self, clock: Callable[[str], None], then: str) -> None:
+        if self.student.resolved.ensemble > 1 and not self.student.ensemble:
+            self._tell(TRAINING)
+            self.student.complete()
+            self._tell(then)
+        clock("solve")
 
     def measure_expert(self, episodes: int, clock: Callable[[str], None]) -> None:
         """Plays the expert on the first of the episodes that judge the policy."""
         self.expert_evaluation = self.arena.of_expert((JUDGED[0], episodes, JUDGED[1]))
         clock("evaluate")
+
+
+def _share(share: float, returns: np.ndarray) -> float:
+    """A share of a mean return, which may be negative."""
+    return share * abs(float(returns.mean()))
 
 
 def evaluate(

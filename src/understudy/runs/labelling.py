@@ -40,8 +40,8 @@ AGAIN = 16
 SAME = 1e-4
 """Answers that differ by less are the same: a library may add up in another order."""
 
-Progress = Callable[[int, int, float], None]
-"""Called with labels done, labels asked for and seconds left while a slow expert answers."""
+Progress = Callable[[int, int], None]
+"""Called with labels done and labels asked for while a slow expert answers."""
 
 
 class Labelling(Protocol):
@@ -134,6 +134,11 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
     return Labels(values, answered, new & answered)
 
 
+def routed(expert: Expert, seen: Seen, labels: Labels) -> Labels:
+    """The labels with whose they are, of several experts."""
+    return labels if expert.route is None else labels._replace(by=expert.route(*seen))
+
+
 @final
 class Quick:
     """An expert that is asked about every visit of a state: the label of the third one is not that of the
@@ -172,6 +177,9 @@ class Quick:
             self._ask_again()
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        return routed(self.expert, seen, self._answered(seen, rows))
+
+    def _answered(self, seen: Seen, rows: np.ndarray) -> Labels:
         journal = self.journal
         if journal is None:
             return Labels.of(self._call(seen))
@@ -315,13 +323,14 @@ class Slow:
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
-        return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
+        labels = self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
+        return routed(self.expert, seen, labels)
 
     def _put(
         self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]
     ) -> dict[int, np.ndarray]:
         labels: dict[int, np.ndarray] = {}
-        size, began, done = self.expert.batch, time.perf_counter(), 0
+        size, done = self.expert.batch, 0
         left = [asked[at : at + size] for at in range(0, len(asked), size)]
 
         def call(part: list[int]) -> np.ndarray:
@@ -346,8 +355,7 @@ class Slow:
                 self._count(len(parts[p]), reason, attempts)
                 done += len(parts[p])
                 if self._progress is not None:
-                    seconds = time.perf_counter() - began
-                    self._progress(done, len(asked), seconds * (len(asked) - done) / done)
+                    self._progress(done, len(asked))
         return labels
 
     def _count(self, states: int, reason: Exception | None, attempts: int) -> None:

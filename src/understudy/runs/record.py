@@ -9,20 +9,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from ..errors import UserError, damaged
+from ..errors import UserError, check_name, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
 from ..samples.records import verified
+from ..student import BY_EXPERT
 from .evaluate import Evaluation, judged
 from .folder import write_run
-from .reading import TIMES, read_config, read_ledger, read_summary
+from .reading import TIMES, read_config, read_experts, read_ledger, read_summary
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
 
     from ..disk import Json
 
+NUMBERS = ("round", "steps", "labels", "loss", "average_loss", "return_mean", "regret", "bound")
+"""Columns of the ledger that a plot draws."""
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
@@ -42,6 +46,8 @@ class Record:
       log: its samples, see `samples`; None where they were not kept.
       seconds: collect, solve, comparator, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``keep_best=True``.
+      experts: of several experts, a row a round and expert: its labels so far, the loss on its states and the
+        agreement with it (`understudy.runs.BY_EXPERT`); empty of one alone.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it is deterministic.
     """
@@ -57,6 +63,7 @@ class Record:
     folder: Path | None = None
     expert_calls: int = 0
     kept_round: int = 0
+    experts: Ledger = dataclasses.field(default_factory=lambda: Ledger(dict.fromkeys(BY_EXPERT, ())))
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
@@ -87,7 +94,8 @@ class Record:
             "regret": self.certificate.regret,
             **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
         }
-        return {
+        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
+        return each | {
             "env": self.settings["env"],
             "learner": self.settings["name"],
             "seed": self.settings["seed"],
@@ -110,11 +118,31 @@ class Record:
             "expert_evaluation": self.expert_evaluation and self.expert_evaluation.listed(),
         }
 
+    def plot(self, against: str = "labels") -> Figure:
+        """Loss, return and regret of the rounds as a figure of matplotlib, which a notebook shows and
+        ``savefig("run.png")`` writes.
+
+        Args:
+          against: labels, steps or round.
+
+        >>> import understudy
+        >>> how = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 2}
+        >>> figure = understudy.imitate("CartPole-v1", **how).plot()
+        >>> [axes.get_title() for axes in figure.axes]
+        ['loss', 'return', 'regret']
+        """
+        from ..sinks.notebook import draw
+
+        check_name("against", against, ("labels", "steps", "round"))
+        columns = {name: self.ledger[name].tolist() for name in NUMBERS}
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return draw(f"{self.settings['name']} on {self.settings['env']}", rows, against)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands
         read.
         """
-        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
+        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome(), self.experts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
@@ -155,11 +183,46 @@ class Record:
             folder=folder,
             expert_calls=calls,
             kept_round=number,
+            experts=read_experts(folder, record.grown.get("experts.csv", (None,))[0]),
         )
 
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
         return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
+
+    def __str__(self) -> str:
+        told = self.summary()
+        counts = f"{told['rounds']} rounds, {told['labels']:,} labels, seed {told['seed']}"
+        lines = [f"{told['learner']} on {told['env']}: {counts}"]
+        if self.evaluation:
+            ends = [f"{told[name]:.5g}" for name in ("return_low", "return_high") if told[name] is not None]
+            within = f", 95 % interval {ends[0]} to {ends[1]}" if len({*ends}) == 2 else ""
+            episodes = f"{told['episodes']:.0f} episodes"
+            lines.append(f"  return       {told['return_mean']:.5g} ({episodes}{within})")
+        if (theirs := told["expert_return_mean"]) is not None:
+            card = "" if self.expert_evaluation else " (by its card)"
+            lines.append(f"  the expert's {theirs:.5g}{card}")
+        lines.append(f"  average loss {told['average_loss']:.5g}")
+        if told["regret"] is not None:
+            sort = "" if self.certificate.kind == "certificate" else " (an estimate)"
+            lines.append(f"  regret       {told['regret']:.5g}{sort}")
+        kept = f"round {self.kept_round} of {told['rounds']}"
+        lines.append(f"  policy       that of {kept}, {self.policy.policy.name}")
+        lines.append(
+            f"  kept in      {'no folder: save(path) makes one' if self.folder is None else self.folder}"
+        )
+        return "\n".join(lines)
+
+
+def last_of_experts(account: Ledger) -> dict[str, dict[str, Any]]:
+    """Of several experts by name: their labels, and loss and agreement where they were asked last."""
+    found: dict[str, dict[str, Any]] = {}
+    names = ("expert", "labels", "loss", "agreement")
+    for expert, labels, *measured in zip(*(account[name].tolist() for name in names), strict=True):
+        about = found.setdefault(expert, {"labels": 0, "loss": None, "agreement": None})
+        known = {name: one for name, one in zip(names[2:], measured, strict=True) if math.isfinite(one)}
+        about |= {"labels": labels, **known}
+    return found
 
 
 def unmeasured(settings: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -23,6 +23,16 @@ from .log import SampleLog
 from .records import verified
 from .rounds import EXPERT, Round, not_finite_rows
 
+if TYPE_CHECKING:
+    from ..nested import Nested, Space
+
+    class Spaces(Protocol):
+        """What has the action space of an environment."""
+
+        @property
+        def action_space(self) -> Space: ...
+
+
 NAMES = {
     "observations": ("observations", "obs", "states", "X"),
     "actions": ("actions", "acts", "labels", "Y"),
@@ -37,7 +47,7 @@ Piece = tuple[np.ndarray, np.ndarray, np.ndarray]
 class Demos(NamedTuple):
     """What an expert did or would have done: observations with n in front, and labels (n, …)."""
 
-    observations: Any
+    observations: Nested
     labels: np.ndarray
     begins: np.ndarray | None = None
     """Where an episode begins (n,), if that is known."""
@@ -45,7 +55,7 @@ class Demos(NamedTuple):
     """Which observations have a label (n,), where not all have one; the labels are those of them alone."""
 
 
-def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> Round:
+def recorded(source: str, observations: Seen, actions: Actions, spaces: Spaces) -> Round:
     """The demonstrations that `source` names, as a round.
 
     An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
@@ -71,7 +81,7 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
         for column, part in zip(columns, (split[0], *more, split[1]), strict=True):
             if part is not None:
                 column.add(part)
-    inputs: Any = pixels.all()
+    inputs: ImageRows | np.ndarray = pixels.all()
     if not len(inputs):
         raise UserError(f"{who}: there is no demonstration in it.")
     if image is not None and len(beside := numbers.all()):
@@ -124,7 +134,7 @@ def _found(source: str, observations: Seen, actions: Actions) -> Iterator[Demos]
     return iter([_archive(source)])
 
 
-def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Any, who: str) -> Iterator[Piece]:
+def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Spaces, who: str) -> Iterator[Piece]:
     """Demonstrations as rows; images some at a time."""
     labels = found.labels
     if labels.ndim == 0 or (labels.size == 0 and found.has is None):
@@ -177,7 +187,7 @@ def _rows(observations: Seen, found: Demos, who: str) -> Iterator[np.ndarray]:
     yield observations.along(found.observations, begins.astype(bool))[has]
 
 
-def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Round:
+def _round(inputs: ImageRows | np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Round:
     n = len(inputs)
     return Round(
         inputs=inputs,

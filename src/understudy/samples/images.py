@@ -7,13 +7,15 @@ Kept as the bytes they were they take a quarter of it, and are the same rows, bi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, final
+from typing import Protocol, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from ..policies import Observations, Seen
 
+Index: TypeAlias = "int | slice | Sequence[int] | np.ndarray"
+"""Which rows are asked for."""
 LEAST = 256
 """Pixels of an image whose rows are kept so."""
 TOGETHER = 256
@@ -28,10 +30,10 @@ class Rows(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, index: Any, /) -> Any: ...
-    def __array__(self, dtype: Any = None, /) -> np.ndarray: ...
+    def __getitem__(self, index: Index, /) -> np.ndarray: ...
+    def __array__(self, dtype: DTypeLike | None = None, /) -> np.ndarray: ...
 
 
 def image_columns(observations: Seen) -> slice | None:
@@ -87,12 +89,12 @@ class ImageRows:
         count = sum(map(len, pixels)) if count is None else count
         beside = numbers[0].shape[1] if numbers else 0
         self.shape = count, columns.stop - columns.start + beside
-        self.dtype: np.dtype[Any] = np.dtype(np.float32 if numbers else np.uint8)
+        self.dtype = np.dtype(np.float32 if numbers else np.uint8)
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> np.ndarray:
+    def __getitem__(self, index: Index) -> np.ndarray:
         chosen = np.arange(len(self))[index]
         flat = chosen.reshape(-1)
         pixels, first, last = _gather(self.pixels, flat), self.columns.start, self.columns.stop

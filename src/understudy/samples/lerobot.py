@@ -180,7 +180,11 @@ class Dataset:
                 yield self._read(rest, names, videos, places)
 
     def _read(
-        self, table: Any, names: Sequence[str], videos: dict[str, _Frames], places: dict[str, Any]
+        self,
+        table: Any,
+        names: Sequence[str],
+        videos: dict[str, _Frames],
+        places: dict[str, Any],
     ) -> Steps:
         episode, frame = (table[name].to_numpy() for name in ("episode_index", "frame_index"))
         begins = np.diff(episode, prepend=-1) != 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import jax
 import numpy as np
@@ -20,11 +20,13 @@ from ..machine import total_memory
 from ..policies import Actions, Normaliser, Seen, TrainedPolicy
 from ..solvers import draws
 from ..spec import FIELDS
-from .images import ImageRows, Rows, add_part, image_columns, in_pieces, split_rows
+from .images import ImageRows, Index, Rows, add_part, image_columns, in_pieces, split_rows
 from .records import Record, Sum, Sums
 from .rounds import Round
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
     from ..parts import Parts
 
 
@@ -32,13 +34,13 @@ if TYPE_CHECKING:
 class Column:
     """Rows of one type and shape: in memory, or one after the other in NAME.bin in the folder of `sums`."""
 
-    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...], sums: Sums):
+    def __init__(self, name: str, dtype: DTypeLike, shape: tuple[int, ...], sums: Sums):
         self._file, self._dtype, self._shape, self._sums = f"{name}.bin", np.dtype(dtype), shape, sums
         self.width = self._dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         """Bytes of a row."""
-        self._parts: list[Any] = []  # without a folder
+        self._parts: list[np.ndarray] = []  # without a folder
 
-    def append(self, rows: Any, slots: Any = None) -> None:
+    def append(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
         """Adds rows, played in whichever slots; in a file they are on the disk when this returns."""
         if self._sums.folder is None:
             self._parts.append(rows)
@@ -100,7 +102,7 @@ def distinct(stacks: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.stack(frames), index
 
 
-def stack_shape(observations: Any) -> tuple[int, int, int] | None:
+def stack_shape(observations: Seen) -> tuple[int, int, int] | None:
     """The (k, height, width) of observations that are stacks of frames of bytes; None for all others."""
     leaves = getattr(observations, "leaves", ())
     if len(leaves) != 1 or leaves[0].kind != "byte" or len(leaves[0].shape) != 3:
@@ -128,11 +130,11 @@ class Stacks:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
+    def __getitem__(self, rows: Index) -> np.ndarray:
         which = np.asarray(self._index[rows])
         return np.asarray(self._frames[which]).reshape(*which.shape[:-1], self.shape[1])
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return self[:] if dtype is None else self[:].astype(dtype)
 
 
@@ -150,7 +152,7 @@ class FrameColumn:
         self.width = self._frames.width + self._index.width
         """Bytes of a row, about: a frame and its numbers."""
 
-    def append(self, rows: Any, slots: np.ndarray) -> None:
+    def append(self, rows: Rows, slots: np.ndarray) -> None:
         """Adds a round's rows (m, k · height · width), played in these slots (m,), in order."""
         frames, index = distinct(np.asarray(rows).reshape(-1, *self._shape), slots)
         if before := len(self._frames):
@@ -175,7 +177,7 @@ class ImageColumn:
         self.width = self._pixels.width + (0 if self._numbers is None else self._numbers.width)
         """Bytes of a row."""
 
-    def append(self, rows: Any, slots: Any = None) -> None:
+    def append(self, rows: Rows, slots: np.ndarray | None = None) -> None:
         """Adds rows, played in whichever slots. Those that are bytes already are not copied in memory."""
         if isinstance(rows, ImageRows) and not self._in_files:
             self._enter(rows.pixels, rows.numbers)
@@ -226,11 +228,11 @@ class SampleLog:
         folder: Path | None = None,
         keep: bool = True,
         mapped: bool = False,
-        around: Any = None,
+        around: tempfile.TemporaryDirectory[str] | None = None,
     ):
         self.folder, self.rows, self.keeps, self.mapped, self._around = folder, 0, keep, mapped, around
         self.sums = Sums(folder)
-        kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
+        kinds: dict[str, tuple[DTypeLike, tuple[int, ...]]] = {
             "inputs": (observations.dtype, (observations.width,)),
             "targets": (np.float32, (actions.outputs,)),
             "executed": (actions.dtype, (actions.size,)),
@@ -239,7 +241,9 @@ class SampleLog:
             "slots": (np.int32, ()),
             "weights": (np.float64, ()),
         }
-        self._columns: dict[str, Any] = {name: Column(name, *kind, self.sums) for name, kind in kinds.items()}
+        self._columns: dict[str, Column | FrameColumn | ImageColumn] = {
+            name: Column(name, *kind, self.sums) for name, kind in kinds.items()
+        }
         self.frames = stack_shape(observations)
         self.images = image_columns(observations)
         if self.frames is not None:
@@ -297,11 +301,11 @@ class Reader:
     stays there.
     """
 
-    def __init__(self, log: SampleLog, dtype: Any):
+    def __init__(self, log: SampleLog, dtype: DTypeLike):
         self._log, self._dtype, self.normaliser = log, np.dtype(dtype), Normaliser.identity(1)
         self._rows, self._columns, self._labelled = -1, [], np.zeros(0, np.int64)
 
-    def take(self, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def take(self, index: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs, targets and weights of the labelled rows `index`; rows that are not there weigh nothing."""
         if self._rows != self._log.rows:
             self._columns = [self._log.column(name) for name in ("inputs", "targets", "weights")]
@@ -318,7 +322,7 @@ class Reader:
 class _Unread:
     """The reader of samples that are neither kept nor read."""
 
-    def take(self, index: Any) -> Any:
+    def take(self, index: ArrayLike) -> NoReturn:
         raise UserError("samples: they were not kept.")
 
 

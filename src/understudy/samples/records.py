@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from .. import disk
 from ..errors import UserError
@@ -128,7 +128,7 @@ def read(file: Path) -> Record:
         found = _WRITTEN.fullmatch(file.read_bytes().decode())
         if found is None or f"{zlib.crc32(found[2].encode()):08x}" != found[1]:
             raise ValueError("its bytes are not those that were written")
-        plain: dict[str, Any] = disk.from_json(found[2])
+        plain = disk.from_json(found[2])
         files = ({name: tuple(one) for name, one in plain[kind].items()} for kind in ("whole", "grown"))
         return Record(plain["round"], *files)  # type: ignore[arg-type]
     except OSError as error:

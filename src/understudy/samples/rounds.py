@@ -5,12 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from ..errors import UserError
 from ..policies import Actions, Seen
+
+if TYPE_CHECKING:
+    from jax import Array
+    from numpy.typing import ArrayLike
+
+    from ..envs.gymnasium import Seen as Shown
+    from ..runs.journal import Kept
+
+    Numbers = np.ndarray | Array
+    """An array of NumPy, or on the device."""
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 NOTHING = np.zeros(0, np.int64)
@@ -38,20 +48,23 @@ class Round:
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
     of the sample in the round's loss, 0 where it has no label (its target is 0 then). `labels` counts
     labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
-    device (see `runs.device`); `counted` comes with them.
+    device (see `runs.device`); `counted` comes with them. by, new (m,): of several experts, the number of the
+    one whose a state is, −1 where that is not known, and which states were asked about now.
     """
 
     inputs: Any
-    targets: Any
-    executed: Any
-    rewards: Any
-    flags: Any
+    targets: Numbers
+    executed: Numbers
+    rewards: Numbers
+    flags: Numbers
     slots: np.ndarray
     weights: np.ndarray
     labels: int
     unanswered: int = 0
     recorded: bool = False
     counted: Counts | None = None
+    by: np.ndarray | None = None
+    new: np.ndarray | None = None
 
     @property
     def steps(self) -> int:
@@ -81,15 +94,17 @@ class Round:
 
 class Labels(NamedTuple):
     """Answers to k states. values (k, …): the expert's, zeros where there is none; answered (k,): where there
-    is one; new (k,): which of them were asked for now, and not known from before.
+    is one; new (k,): which of them were asked for now, and not known from before; by (k,): of several
+    experts, the number of the one whose each state is.
     """
 
-    values: Any
+    values: np.ndarray
     answered: np.ndarray
     new: np.ndarray
+    by: np.ndarray | None = None
 
     @classmethod
-    def of(cls, values: Any) -> Labels:
+    def of(cls, values: np.ndarray) -> Labels:
         """All answered, and all new."""
         return cls(values, np.ones(len(values), bool), np.ones(len(values), bool))
 
@@ -103,7 +118,7 @@ class Path:
     samples have a label, were asked about in this round, and got no answer. waiting: what states show whose
     labels are asked for later, each with the rows that they are. begun: how many of the first samples are
     labels from before a break. known: what a device says of a round all of whose labels it has computed;
-    those of states with a weight count as asked for.
+    those of states with a weight count as asked for. by (m,): of several experts, whose a state is.
     """
 
     def __init__(self, size: int, observations: Seen, actions: Actions, kind: str, envs: int = 1):
@@ -115,31 +130,37 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Any, np.ndarray | range]] = []
-        self._steps: list[tuple[np.ndarray, Any, Any]] = []  # entered a few at a time
+        self.waiting: list[tuple[Shown, np.ndarray | range]] = []
+        self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
         self.row = self.begun = 0
         self.known: Counts | None = None
+        self.by: np.ndarray | None = None
 
-    def recover(self, found: Sequence[Any]) -> None:
+    def recover(self, found: Sequence[Kept]) -> None:
         """Enters labels from before a break (`runs.journal.Kept`) as the first samples. What was played in
         their states is not known.
         """
         self.row = self.begun = count = len(found)
         if count:
             self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])
-            self.targets[:count] = self._targets(np.stack([one.label for one in found]))
+            self.targets[:count] = self.targets_of(np.stack([one.label for one in found]))
             self.executed[:count], self.rewards[:count], self.flags[:count] = 0, np.nan, BREAK
             self.labelled[:count] = self.new[:count] = True
 
     def record(
-        self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any = None, truncated: Any = None
+        self,
+        rows: np.ndarray,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        terminated: np.ndarray | None = None,
+        truncated: np.ndarray | None = None,
     ) -> None:
         """Enters a step: what the environments showed, what was played there, and what came of it.
         terminated, truncated (n,): where an episode ended; None where none did.
         """
         row, self.row = self.row, self.row + len(rows)
         self._steps.append((rows, actions, rewards))
-        if terminated is not None:
+        if terminated is not None and truncated is not None:
             self.flags[row : self.row] = TERMINATED * terminated + TRUNCATED * truncated
         if len(self._steps) >= STEPS:
             self.settle()
@@ -155,16 +176,20 @@ class Path:
         self.executed[here] = np.concatenate([np.asarray(one) for one in actions]).reshape(len(inputs), -1)
         self.rewards[here] = rewards if np.ndim(rewards[0]) == 0 else np.concatenate(rewards)
 
-    def enter(self, index: Any, labels: Labels) -> None:
+    def enter(self, index: ArrayLike, labels: Labels) -> None:
         """Enters the expert's answers to the samples `index` (k,)."""
         has, index = labels.answered, np.asarray(index)
         if has.all():
-            self.targets[index] = self._targets(np.asarray(labels.values))
+            self.targets[index] = self.targets_of(np.asarray(labels.values))
         elif has.any():
-            self.targets[index[has]] = self._targets(np.asarray(labels.values)[has])
+            self.targets[index[has]] = self.targets_of(np.asarray(labels.values)[has])
         self.labelled[index], self.new[index], self.silent[index] = has, labels.new, ~has
+        if labels.by is not None:
+            self.by = np.full(self.size, -1) if self.by is None else self.by
+            self.by[index] = labels.by
 
-    def _targets(self, values: np.ndarray) -> np.ndarray:
+    def targets_of(self, values: np.ndarray) -> np.ndarray:
+        """What the learner is to give where the expert has answered so."""
         return self._actions.targets(values, self._kind)
 
     @property
@@ -192,7 +217,7 @@ class Path:
         self.flags[self.begun :][self.by_expert[self.begun :]] |= EXPERT
         return self._round(np.where(has, weights, 0.0), self.targets)
 
-    def _round(self, weights: np.ndarray, targets: Any) -> Round:
+    def _round(self, weights: np.ndarray, targets: Numbers) -> Round:
         asked = weights > 0 if self.known is not None else self.new
         return Round(
             inputs=self.inputs,
@@ -205,6 +230,8 @@ class Path:
             labels=int(np.count_nonzero(asked)),
             unanswered=int(self.silent.sum()),
             counted=self.known,
+            by=self.by,
+            new=None if self.by is None else self.new,
         )
 
 

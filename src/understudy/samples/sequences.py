@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax import Array
+
+from ..policies.codecs import JAX, NUMPY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..policies.codecs import Numeric
 
 
 def count(size: int, envs: int, length: int) -> int:
@@ -38,7 +45,9 @@ class Sequences:
         self._last: Any = None  # (slots, burn, width): the rows before the next, the last at the end
         self._have = np.zeros(0, np.int64)  # how many of them there are
 
-    def of(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> tuple[Any, Any, Any]:
+    def of(
+        self, inputs: Numeric, targets: Numeric, weights: np.ndarray, slots: np.ndarray
+    ) -> tuple[Numeric, Numeric, np.ndarray]:
         """The next round's samples, with the sequences in front: (n, l, width), (n, l, k) and (n, l). Inputs
         and targets that are on the device stay there.
         """
@@ -65,7 +74,9 @@ class Sequences:
         after[owners] = places(np.arange(len(owners)), counts[:, None] - np.arange(self.burn, 0, -1))
         self._have[owners] = np.minimum(self._have[owners] + counts, self.burn)
         own = np.where((steps >= 0) & (where >= 0), where - size, -1)
-        taken = taken_here if isinstance(inputs, np.ndarray) else taken_there
+        taken: Callable[..., tuple[Numeric, Numeric, Numeric]] = (
+            taken_here if isinstance(inputs, np.ndarray) else taken_there
+        )
         rows, labels, self._last = taken(self._last, inputs, targets, where, begins, own, after)
         return rows, labels, np.where(own >= 0, weights[own], 0)
 
@@ -80,21 +91,29 @@ class Sequences:
         if "before.rows" in arrays:
             self._last, self._have = arrays["before.rows"], np.array(arrays["before.have"])
 
-    def _grow(self, slots: int, inputs: Any) -> None:
+    def _grow(self, slots: int, inputs: np.ndarray | Array) -> None:
         missing = slots - len(self._have)
         if self._last is None or missing > 0:
-            own = np if isinstance(inputs, np.ndarray) else jnp
+            own = NUMPY if isinstance(inputs, np.ndarray) else JAX
             more = own.zeros((missing, self.burn, inputs.shape[1]), inputs.dtype)
             self._last = more if self._last is None else own.concatenate([self._last, more])
             self._have = np.concatenate([self._have, np.zeros(missing, np.int64)])
 
 
-def taken_here(last: Any, inputs: Any, targets: Any, where: Any, begins: Any, own: Any, after: Any) -> Any:
+def taken_here(
+    last: Numeric,
+    inputs: Numeric,
+    targets: Numeric,
+    where: Numeric,
+    begins: Numeric,
+    own: Numeric,
+    after: Numeric,
+) -> tuple[Numeric, Numeric, Numeric]:
     """The inputs and targets of sequences, and the rows that stay: see `Sequences.of`."""
-    xp = np if isinstance(inputs, np.ndarray) else jnp
+    xp = NUMPY if isinstance(inputs, np.ndarray) else JAX
     every = xp.concatenate([last.reshape(-1, inputs.shape[1]), inputs])
 
-    def at(rows: Any, places: Any) -> Any:
+    def at(rows: Numeric, places: Numeric) -> Numeric:
         return xp.where((places >= 0)[..., None], rows[places], xp.zeros((), rows.dtype))
 
     rows = at(every, where)

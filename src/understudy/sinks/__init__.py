@@ -8,10 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final, runtime_checkable
 
 from ..errors import UserError, shorten
 from ..registry import Registry
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 Row = Mapping[str, float | str]
 """A row of the ledger: numbers, nan where one was not measured, and words."""
@@ -23,7 +26,7 @@ class Started(NamedTuple):
     """
 
     title: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Json]
     folder: Path | None = None
     round: int = 0
 
@@ -51,7 +54,7 @@ class Sink(Protocol):
         two words, `solver_status` and `comparator_status`.
         """
 
-    def end(self, summary: Mapping[str, Any] | None) -> None:
+    def end(self, summary: Mapping[str, Json] | None) -> None:
         """The run has ended with this summary; None: it was interrupted or failed."""
 
 
@@ -74,7 +77,7 @@ class Watch:
 
     def __init__(self, sinks: Iterable[Sink]):
         self.sinks = list(sinks)
-        self.summary: Mapping[str, Any] | None = None
+        self.summary: Mapping[str, Json] | None = None
 
     def begin(self, started: Started) -> None:
         self._tell("begin", started)
@@ -85,7 +88,7 @@ class Watch:
     def end(self) -> None:
         self._tell("end", self.summary)
 
-    def _tell(self, method: str, *about: Any) -> None:
+    def _tell(self, method: str, *about: Started | int | Row | Mapping[str, Json] | None) -> None:
         for sink in tuple(self.sinks):
             try:
                 with contextlib.redirect_stdout(sys.stderr):

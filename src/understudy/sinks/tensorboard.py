@@ -9,10 +9,13 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError, import_extra
 from . import Row, Sink, Started, finite_numbers
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 
 @final
@@ -57,7 +60,7 @@ class TensorBoard(Sink):
         self._add(number, summary=Summary(value=values))
         self._writer.flush()
 
-    def end(self, summary: Mapping[str, Any] | None) -> None:
+    def end(self, summary: Mapping[str, Json] | None) -> None:
         if self._writer is not None:
             self._writer.close()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError, import_extra, shorten
 from . import Row, Sink, Started, finite_numbers
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 
 @final
@@ -37,7 +40,7 @@ class WeightsAndBiases(Sink):
     def row(self, number: int, row: Row) -> None:
         self._run.log(finite_numbers(row), step=number)
 
-    def end(self, summary: Mapping[str, Any] | None) -> None:
+    def end(self, summary: Mapping[str, Json] | None) -> None:
         if self._run is None:
             return
         self._run.summary.update({f"final/{name}": value for name, value in (summary or {}).items()})

@@ -1,4 +1,4 @@
-"""Any solver on an L2 ball: the multiplier of the constraint is one more weight."""
+"""A solver on an L2 ball: the multiplier of the constraint is one more weight."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false

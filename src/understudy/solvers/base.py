@@ -174,7 +174,7 @@ def is_data(tree: Any) -> Any:
     switches). Numbers elsewhere, as in a solver of one's own that is no `Solver`, select the program.
     """
 
-    def number(value: Any) -> bool:
+    def number(value: ArrayLike | None) -> bool:
         return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
     def part(value: Any) -> Any:
@@ -220,7 +220,7 @@ def solve_in_turn(
     (numbers, rest), (others, _) = split(first), split(second)
 
     def task(number: Array) -> Solution:
-        def pick(a: Any, b: Any) -> Any:
+        def pick(a: ArrayLike, b: ArrayLike) -> ArrayLike:
             return a if a is b else jnp.where(number == 0, a, b)
 
         solver, params, *penalty = eqx.combine(jax.tree.map(pick, numbers, others), rest)
@@ -511,8 +511,8 @@ class Descent(Solver[DescentState]):
         )
 
     def _aim(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Array, Any]:
+        self, objective: Objective, params: Params, gradient: Params, memory: Memory
+    ) -> tuple[Params, Array, Memory]:
         direction, memory = self.direction(objective, params, gradient, memory)
         slope = jnp.asarray(optax.tree.vdot(gradient, direction))
         downhill = jnp.isfinite(slope) & (slope < 0)

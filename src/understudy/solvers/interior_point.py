@@ -10,7 +10,7 @@ minimiser itself.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -199,7 +199,7 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
     )
 
 
-COLUMNS: Any = Problem._make((None, -1, None, -1, None, -1, -1, -1, None, None))
+COLUMNS = Problem._make((None, -1, None, -1, None, -1, -1, -1, None, None))
 """Where the parts of a problem have their columns: targets, bound, centre, tilt and weight."""
 
 

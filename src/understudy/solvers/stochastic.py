@@ -9,7 +9,7 @@ minibatches share.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,8 +23,11 @@ from ..objectives import Objective, Samples
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
 
+if TYPE_CHECKING:
+    from ..objectives.objective import Rows
 
-def draw(objective: Objective, key: Array, size: int | None) -> tuple[Any, Array]:
+
+def draw(objective: Objective, key: Array, size: int | None) -> tuple[Rows | None, Array]:
     """The rows of the next step and the next key; `None` stands for the full batch."""
     if size is None:
         return None, key
@@ -33,7 +36,7 @@ def draw(objective: Objective, key: Array, size: int | None) -> tuple[Any, Array
     return objective.losses.minibatch(now, size), key
 
 
-def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Params]:
+def evaluate(objective: Objective, params: Params, rows: Rows | None) -> tuple[Array, Params]:
     """J and its gradient, or their estimates from `rows`."""
     if rows is None:
         return objective.value_and_gradient(params)
@@ -47,7 +50,7 @@ def untried(progress: Progress) -> Array:
 
 class StochasticState(NamedTuple):
     progress: Progress
-    memory: Any
+    memory: optax.OptState
     key: Array
 
 
@@ -69,7 +72,9 @@ class Stochastic(Solver[StochasticState]):
     def progress(self, state: StochasticState) -> Progress:
         return state.progress
 
-    def start(self, objective: Objective, params: Params, key: Array, memory: Any) -> StochasticState:
+    def start(
+        self, objective: Objective, params: Params, key: Array, memory: optax.OptState
+    ) -> StochasticState:
         """Nothing is evaluated yet. The first turn of the loop does it, with a step of length 0: one place
         for the network in the compiled program, not two.
         """
@@ -78,7 +83,7 @@ class Stochastic(Solver[StochasticState]):
         return StochasticState(still, memory, key)
 
     def moved(
-        self, objective: Objective, state: StochasticState, trial: Params, memory: Any
+        self, objective: Objective, state: StochasticState, trial: Params, memory: optax.OptState
     ) -> StochasticState:
         """The state at `trial` with its gradient on the next rows; a trial that is not finite is refused."""
         old, first = state.progress, untried(state.progress)
@@ -155,7 +160,7 @@ class Adam(Stochastic):
                 if self.batch_size is None:
                     raise UserError(f"{name}: {passes!r} are for minibatches; give a batch_size too.")
 
-    def limit(self, objective: Objective) -> Any:
+    def limit(self, objective: Objective) -> int | Array:
         if self.passes is None and self.most_passes is None:
             return self.max_iterations
         assert isinstance(objective.losses, Samples) and self.batch_size is not None
@@ -237,7 +242,7 @@ proximal_sgd = ProximalSGD
 
 class SearchState(NamedTuple):
     progress: Progress
-    rows: Any
+    rows: Rows | None
     step: Array
     backtracks: Array
     key: Array

@@ -18,15 +18,14 @@ import numpy as np
 
 from .. import disk
 from ..defaults import Timetable, plan_of
+from ..disk import Json
 from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, refuse_old_name, registries, stated
 
 if TYPE_CHECKING:
     from .running import Results
 
-Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
-"""A setting as plain data."""
-Axis: TypeAlias = "Value | np.generic | np.ndarray"
+Axis: TypeAlias = "Json | np.generic | np.ndarray"
 """The values of an axis as they are given: a sequence, or a text such as "1e-5:1e5:log11"."""
 STEP = "step"
 """An axis of its own: η of ftrl, alt_ftrl and ogd, α of adaftrl and adagrad."""
@@ -46,7 +45,7 @@ class Entry(NamedTuple):
     spec: RunSpec
 
     @property
-    def settings(self) -> dict[str, Value]:
+    def settings(self) -> dict[str, Json]:
         """The settings that differ from their defaults, as plain data."""
         return self.spec.changes()
 
@@ -114,7 +113,7 @@ class Study:
     def _expand(self) -> list[Entry]:
         entries: dict[str, Entry] = {}
         for combination in itertools.product(*self.grid.values()):
-            asked: dict[str, Any] = self.settings | dict(zip(self.grid, combination, strict=True))
+            asked: dict[str, Json] = self.settings | dict(zip(self.grid, combination, strict=True))
             settings, dropped = _taken_settings(asked)
             specs = [RunSpec.of(settings | {"seed": seed}) for seed in self.seeds]
             learner = specs[0].name
@@ -142,7 +141,7 @@ class Study:
         fewer.asked = len(fewer.runs)
         return fewer
 
-    def described(self) -> dict[str, Value]:
+    def described(self) -> dict[str, Json]:
         """The study as plain data, as a file would say it."""
         grid = {name: list(axis) for name, axis in self.grid.items()}
         return {**self.settings, "seeds": list(self.seeds), "grid": grid}
@@ -190,16 +189,16 @@ def check_table(field: str, table: Axis | Mapping[str, Axis], what: str) -> None
         raise UserError(f"{field}: {table!r} is not a table of {what}.")
 
 
-def _refuse_several(name: str, value: Any) -> None:
+def _refuse_several(name: str, value: Axis) -> None:
     """Several values, and a plural such as learners, are an axis."""
     axis = name if name in ACCEPTED else name.removesuffix("s")
-    lists = axis == "comparator" or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
+    lists = axis in ("comparator", "experts") or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
     if axis in FIELDS and isinstance(value, (list, tuple)) and not lists:
-        several = ", ".join(map(repr, cast("Sequence[Value]", value)))
+        several = ", ".join(map(repr, cast("Sequence[Json]", value)))
         raise UserError(f"{name}: several values are an axis; write {axis} = [{several}] in the grid.")
 
 
-def digest(settings: Mapping[str, Value]) -> str:
+def digest(settings: Mapping[str, Json]) -> str:
     """A name for a run that depends on what it is, and not on where it stands.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
@@ -209,7 +208,7 @@ def digest(settings: Mapping[str, Value]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _taken_settings(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _taken_settings(asked: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
     """Settings that the learner takes, and the names of those that it does not."""
     learner = asked.get("learner", "ftl")
     if not isinstance(learner, str):
@@ -218,7 +217,7 @@ def _taken_settings(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
         raise UserError(f"{STEP}: it is another word for {named[0]}; leave one of them.")
     takes, solves = _accepted(learner)
     step = next((name for name in ("eta", "alpha") if name in takes), None)
-    settings: dict[str, Any] = {"learner": learner}
+    settings: dict[str, Json] = {"learner": learner}
     dropped: list[str] = []
     for name, value in asked.items():
         wanted = step if name == STEP else name
@@ -260,7 +259,7 @@ def check_seeds(seeds: int | Sequence[int] | np.ndarray) -> tuple[int, ...]:
 # ------------------------------------------------------------------------------------ values along an axis
 
 
-def axis_values(field: str, axis: Axis) -> tuple[Value, ...]:
+def axis_values(field: str, axis: Axis) -> tuple[Json, ...]:
     """The values of an axis: a sequence as it is, a text as it is typed on the command line.
 
     ``a,b,c`` is a list, ``lo:hi:logN`` are N values with equal factors between, ``lo:hi:linN`` with equal
@@ -298,9 +297,9 @@ def axis_values(field: str, axis: Axis) -> tuple[Value, ...]:
     return values
 
 
-def _plain(value: Axis) -> Value:
+def _plain(value: Axis) -> Json:
     """NumPy's number as Python's, and a list as a tuple: what is tuned is looked up by its values."""
-    value = cast("Value", value.tolist()) if isinstance(value, (np.generic, np.ndarray)) else value
+    value = cast("Json", value.tolist()) if isinstance(value, (np.generic, np.ndarray)) else value
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -321,7 +320,7 @@ def parse_word(text: str) -> bool | int | float | str | None:
     return text
 
 
-def parse_axis(text: str) -> tuple[str, tuple[Value, ...]]:
+def parse_axis(text: str) -> tuple[str, tuple[Json, ...]]:
     """``name=values`` as typed.
 
     >>> parse_axis("eta=0.1,1")
@@ -333,7 +332,7 @@ def parse_axis(text: str) -> tuple[str, tuple[Value, ...]]:
     return name.replace("-", "_"), axis_values(name, values)
 
 
-def _range(field: str, matched: re.Match[str]) -> tuple[Value, ...]:
+def _range(field: str, matched: re.Match[str]) -> tuple[Json, ...]:
     text = matched[0]
     try:
         low, high = float(matched[1]), float(matched[2])

@@ -10,10 +10,13 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Required, TypedDict, final
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, final
 
 from ...errors import UserError
 from .controls import Action, Plain, Row
+
+if TYPE_CHECKING:
+    from ...disk import Json
 
 Keep = Callable[[int, Action], None]
 Drop = Callable[[int], None]
@@ -66,7 +69,7 @@ class View(TypedDict):
     taken: bool
     paused: bool
     speed: int
-    facts: dict[str, Any]
+    facts: dict[str, Json]
 
 
 def _nothing(*_: Any) -> None:
@@ -238,7 +241,7 @@ class Desk:
 
     # -- the person's side ------------------------------------------------------------------------------
 
-    def answer(self, number: int | None, value: Any) -> bool:
+    def answer(self, number: int | None, value: Json) -> bool:
         """Answers question `number`; whether it counts, which a second answer does not."""
         action = self._read(value)
         with self._changed:
@@ -253,7 +256,7 @@ class Desk:
             self._settle(question, action)
             return True
 
-    def hold(self, value: Any) -> None:
+    def hold(self, value: Json) -> None:
         """What is played from now on, while driving at a speed."""
         action = self._read(value)
         with self._changed:

@@ -18,7 +18,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from ..networks import from_mlp
 from . import layout, pickles, torchfile
 from .pickles import Record
 from .torchfile import member, opened
+
+if TYPE_CHECKING:
+    from ...disk import Json
 
 _TORCH = ("ReLU", "Tanh", "Sigmoid", "ELU", "SELU", "SiLU", "Identity")
 _ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_relu"}
@@ -101,7 +104,7 @@ def _load(
     return from_mlp(net, seen, acts, card)
 
 
-def _json(data: bytes, what: str) -> dict[str, Any]:
+def _json(data: bytes, what: str) -> dict[str, Json]:
     if len(data) > LONGEST:
         raise UserError(f"{what}: its member 'data' has {len(data):,} bytes; {LONGEST:,} are the most.")
     try:
@@ -150,7 +153,7 @@ def _activation(function: Record, policy_class: Record) -> str | None:
     return None
 
 
-def _algorithm(data: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
+def _algorithm(data: Mapping[str, Json], tensors: Mapping[str, np.ndarray]) -> str:
     if "action_net.weight" in tensors:
         return "PPO" if "clip_range" in data else "A2C"
     if "target_entropy" in data or any(name.startswith("actor.latent_pi.") for name in tensors):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
@@ -34,11 +34,12 @@ from ...policies import (
     require_fit,
     softmax,
 )
-from ...policies.mlp import ACTIVATIONS
+from ...policies.mlp import ACTIVATIONS, Bounds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from ...policies.acting import Forward
     from .. import Space
 
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -223,9 +224,7 @@ def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
     return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
 
 
-def _head(
-    family: str, outputs: int, settings: Settings, limited: bool, what: str
-) -> tuple[dict[str, Any], See]:
+def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Bounds, Forward]:
     """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
@@ -239,7 +238,7 @@ def _head(
     if actions.low is None or actions.high is None or not squashed:
         return {}, actions.plays
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
-    bounds: dict[str, Any] = {"head": "sb3-tanh", "low": low, "high": high}
+    bounds: Bounds = {"head": "sb3-tanh", "low": low, "high": high}
     if not limited:
         return bounds, actions.plays
     squash = MLP(**bounds).head_function(np, np.float32)

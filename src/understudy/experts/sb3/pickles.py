@@ -59,8 +59,9 @@ class Persistent:
     key: Record
 
 
-Plain = bool | int | float | str | bytes | bytearray | list[Any] | tuple[Any, ...] | dict[Any, Any] | set[Any]
-Record: TypeAlias = Plain | Global | Call | Persistent | None
+Container: TypeAlias = "list[Record] | tuple[Record, ...] | dict[Record, Record] | set[Record]"
+Plain: TypeAlias = "bool | int | float | str | bytes | bytearray | Container"
+Record: TypeAlias = "Plain | Global | Call | Persistent | None"
 """What a pickle holds, read as data."""
 
 
@@ -126,10 +127,10 @@ class _Reader:
 
     def __init__(self):
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, Record] = {}
         self.globals: dict[Global, None] = {}
 
-    def read(self, data: bytes) -> Any:
+    def read(self, data: bytes) -> Record:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
             if number > LIMIT:
                 raise ValueError(f"more than {LIMIT} instructions")
@@ -146,17 +147,17 @@ class _Reader:
     def put(self, number: int) -> None:
         self.memo[number] = self.stack[-1]
 
-    def last(self, count: int) -> list[Any]:
+    def last(self, count: int) -> list[Record]:
         if len(self.stack) < count or any(item is _MARK for item in self.stack[-count:]):
             raise ValueError("the stack is too short")
         return self.stack[-count:]
 
-    def pop(self, count: int) -> list[Any]:
+    def pop(self, count: int) -> list[Record]:
         items = self.last(count)
         del self.stack[-count:]
         return items
 
-    def since_mark(self) -> list[Any]:
+    def since_mark(self) -> list[Record]:
         place = len(self.stack) - 1 - next(i for i, item in enumerate(reversed(self.stack)) if item is _MARK)
         items = self.stack[place + 1 :]
         del self.stack[place:]
@@ -349,7 +350,7 @@ def _dtype(record: Record, what: str) -> np.dtype:
 
 def attributes(record: Record, what: str) -> Mapping[str, Any]:
     """The attributes of an object, as the state that the pickle would have given it."""
-    state = record.state if isinstance(record, Call) else None
+    state: Any = record.state if isinstance(record, Call) else None
     if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], Mapping):
         state = state[0]  # (attributes, slots)
     if not isinstance(state, Mapping):

@@ -2,7 +2,7 @@
 
 Such a file is a zip: `…/data.pkl`, a pickle that names tensors, and `…/data/0`, `…/data/1`, … with their raw
 bytes. The pickle is read as records, nothing is run; accepted are torch._utils._rebuild_tensor_v2 (and its
-_rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused. Zip
+_rebuild_parameter), the storage types below, OrderedDict and plain containers. All others are refused. Zip
 files are not trusted: a damaged one is one sentence, and no member unpacks without end.
 """
 
@@ -136,7 +136,8 @@ def _tensor(record: Record, storage: Callable[[str], bytes], what: str) -> np.nd
     if not isinstance(key, str):
         raise refused(what, key)
     numbers = (offset, count, *shape, *strides)
-    if not all(type(n) is int and n >= 0 for n in numbers) or len(shape) != len(strides) or len(shape) > 8:
+    whole = all(type(n) is int and n >= 0 for n in numbers)
+    if not isinstance(count, int) or not whole or len(shape) != len(strides) or len(shape) > 8:
         raise UserError(f"{what}: holds a tensor of shape {reprlib.repr(shape)}, which is none.")
     data = storage(key)
     flat = np.frombuffer(data, STORAGES[kind.name], count=len(data) // np.dtype(STORAGES[kind.name]).itemsize)
