@@ -19,7 +19,16 @@ from ..disk import Json
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summary
+from ..runs import (
+    NAMES,
+    TIMES,
+    Evaluation,
+    last_of_experts,
+    read_config,
+    read_experts,
+    read_ledger,
+    read_summary,
+)
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
@@ -45,8 +54,9 @@ class Source:
     columns: of the ledger, by name. seconds: per round, by part (None: only `spent`, the sums, are kept).
     evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
     what its card says. settings: those that are not defaults.
-    own: those of them that were objects or functions of a script, which cannot be typed. reached, statement:
-    whether the goal was reached, None without one, and what the run says of it.
+    own: those of them that were objects or functions of a script, which cannot be typed.
+    experts: of several experts by name, labels, loss and agreement.
+    reached, statement: whether the goal was reached, None without one, and what the run says of it.
     """
 
     name: str
@@ -64,6 +74,7 @@ class Source:
     resolved: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
+    experts: Mapping[str, Mapping[str, Json]] = dataclasses.field(default_factory=dict[str, Any])
     planned: int | None = None
     study: Path | None = None
     going: bool = False
@@ -195,6 +206,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
         **_goal(outcome.get("summary", {})),
+        experts=last_of_experts(read_experts(path, record.grown.get("experts.csv", (None,))[0])),
         **about,
     )
 
@@ -216,6 +228,10 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
     if not file.is_file() and (under_way / "config.json").is_file():
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read_folder(under_way, check=False)[0], name=shown, folder=path, **about)
+    if (path / "runs" / name / "config.json").is_file():
+        kept_run = read_folder(path / "runs" / name)[0]
+        if kept_run.state == "finished":
+            return dataclasses.replace(kept_run, name=shown, **about)
     if not file.is_file():
         going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
@@ -235,6 +251,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
                 expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
+                experts=_experts_of(summary),
                 planned=None if error is None else _planned(settings),
                 **_goal(summary),
                 **about,
@@ -246,6 +263,14 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
 def _goal(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What a run's summary says of its goal."""
     return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
+
+
+def _experts_of(summary: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
+    """Of several experts by name, what a study's summary says of each."""
+    whats = ("labels", "loss", "agreement")
+    names = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
+    found = {name: {what: summary[f"{what}_of_{name}"] for what in whats} for name in names}
+    return {name: {w: v if v == v else None for w, v in about.items()} for name, about in found.items()}
 
 
 def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:
