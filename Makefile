@@ -13,6 +13,7 @@ VENV_MJX := .venv-mjx
 VENV_RSL := .venv-rsl-rl
 VENV_LEROBOT := .venv-lerobot
 VENV_AUDIT := .venv-audit
+VENV_PACKAGE := .venv-package
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
 # A room stays on one worker, where its tests share compiled programs (conftest.py). `ARGS=-n0` runs everything in one process.
@@ -23,7 +24,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl test-lerobot bench-rsl-rl goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl test-lerobot bench-rsl-rl goldens mutants torture torture-certificates audit package lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -71,6 +72,12 @@ audit: $(VENV_AUDIT)/.audit ## known vulnerabilities of what development install
 	@for lock in requirements/lock-*.txt; do echo "== $$lock"; \
 	$(VENV_AUDIT)/bin/pip-audit --strict --requirement "$$lock" --require-hashes --disable-pip $(ARGS) || exit 1; done
 
+package: $(VENV_PACKAGE)/.tools ## sdist and wheel in dist/, looked into: contents, size, metadata
+	rm -rf dist
+	$(VENV_PACKAGE)/bin/python -m build --quiet
+	$(VENV_PACKAGE)/bin/python -m twine check --strict dist/*
+	$(VENV_PACKAGE)/bin/python tests/package.py dist
+
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
@@ -93,12 +100,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_LEROBOT) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_LEROBOT) $(VENV_AUDIT) $(VENV_PACKAGE) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_LEROBOT)/.made $(VENV_AUDIT)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_LEROBOT)/.made $(VENV_AUDIT)/.made $(VENV_PACKAGE)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -154,4 +161,9 @@ $(VENV_LEROBOT)/.lerobot: $(VENV_LEROBOT)/.made pyproject.toml
 $(VENV_AUDIT)/.audit: $(VENV_AUDIT)/.made
 	@echo "installing pip-audit"
 	$(VENV_AUDIT)/bin/python $(PIP) pip-audit
+	@touch $@
+
+$(VENV_PACKAGE)/.tools: $(VENV_PACKAGE)/.made
+	@echo "installing build and twine"
+	$(VENV_PACKAGE)/bin/python $(PIP) build twine
 	@touch $@

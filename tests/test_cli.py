@@ -19,7 +19,8 @@ import pytest
 import understudy
 import understudy.__main__ as entrance
 from understudy import cli
-from understudy.errors import UserError
+from understudy.cli import help
+from understudy.errors import UserError, unknown
 
 NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.streams")
 
@@ -69,6 +70,59 @@ def test_every_row_of_the_table_leads_somewhere(command, capsys):
     code, out, _ = call(capsys, *command.split(), "--help")
     assert code == 0
     assert out.startswith(f"usage: understudy {command}")
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_the_short_help_has_twelve_options_and_the_long_one_all_in_groups(command, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, short, _ = call(capsys, command, "--help")
+    _, long, _ = call(capsys, command, "--help-all")
+    names = cli.named(command)
+    assert max(map(len, (short + long).splitlines())) <= 80
+    main = re.findall(r"^  (--[a-z-]+)", short.partition("matter to most:")[2].partition("\n\n")[0], re.M)
+    assert len(main) == 12 and set(main) <= set(names)
+    assert f"{len(names) - 12} more, in groups: understudy {command} --help-all" in short
+    listed = re.findall(r"^  (--[a-z-]+)", long, re.M)
+    assert sorted(listed) == sorted([*names, "--help", "--quiet"]), "each once"
+    titles = re.findall(r"^(\S.*):$", long, re.M)
+    assert titles == ["Options", *help.GROUPS.values()]
+    assert "Rounds (default: 25, or with a budget" in " ".join(short.split())
+    assert "(default: 2)." in long  # of --expert-retries
+
+
+def test_a_command_with_few_options_has_one_help(capsys):
+    assert (
+        call(capsys, "watch", "--help") == call(capsys, "watch", "-h") == call(capsys, "watch", "--help-all")
+    )
+    _, out, _ = call(capsys, "report", "--help")
+    assert re.search(r"^  --out, -o PATH +The file to write \(default: report.html\)\.$", out, re.M)
+
+
+def test_a_misspelt_option_lists_no_others(capsys):
+    code, _, err = call(capsys, "train", "CartPole-v1", "--roundss", "3")
+    assert code == 2 and err == (
+        "error: option: unknown value '--roundss', did you mean '--rounds'? "
+        "`understudy train --help-all` lists all.\n"
+    )
+    few = str(unknown("column", "los", ["loss", "regret"]))
+    many = str(unknown("column", "los", ["loss", *(f"other{n}" for n in range(40))]))
+    assert few.endswith("Accepted: loss, regret.") and len(many) < 120
+    assert many.startswith("column: unknown value 'los', did you mean 'loss'? Accepted are 41, such as loss")
+
+
+def test_what_is_not_there_is_neither_watched_nor_resumed(tmp_path, capsys):
+    for paths, told in ((["nowhere"], "there is no folder 'nowhere'"), ([str(tmp_path)], "neither a run")):
+        code, _, err = call(capsys, "watch", *paths, "--no-browser")
+        assert code == 2 and err.startswith("error: watch: ") and told in err
+    out = tmp_path / "run"
+    code, _, err = call(capsys, "train", "CartPole-v1", "--out", str(out), "--resume")
+    assert code == 2 and not out.exists()
+    assert (
+        err == f"error: resume: there is no folder {str(out)!r}; without --resume a new run begins there.\n"
+    )
+    out.mkdir()  # as a run leaves it that was killed before its first file
+    done = call(capsys, "train", "CartPole-v1", "--rounds", "0", "--out", str(out), "--resume")
+    assert "no folder" not in done[2]
 
 
 @pytest.mark.parametrize(
@@ -271,7 +325,7 @@ def test_every_text_can_be_printed(monkeypatch):
     plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", plain)
     monkeypatch.setattr(sys, "stderr", None)
-    monkeypatch.setattr(sys, "argv", ["understudy", "train", "--help"])
+    monkeypatch.setattr(sys, "argv", ["understudy", "train", "--help-all"])
     with pytest.raises(SystemExit):
         entrance.main()
     plain.flush()

@@ -22,6 +22,7 @@ _NAMES = {
     "exports": "Exported export",
     "loading": "load",
     "report.page": "write_report",
+    "report.card": "write_card",
     "streams": "Replay replay",
     "learners": "adaftrl adagrad alt_ftrl ftl ftrl ogd",
     "regret": "Certificate Ledger",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from .policies import TrainedPolicy as TrainedPolicy
     from .regret import Certificate as Certificate
     from .regret import Ledger as Ledger
+    from .report.card import write_card as write_card
     from .report.page import write_report as write_report
     from .runs import Record as Record
     from .runs import Run as Run

@@ -431,6 +431,8 @@ def person(decisions: Decisions) -> None:
             decide("budget", 50, "a person gives few labels")
     decide("steps_per_round", 200, "short rounds, so that the policy soon acts on what you answered")
     decide("evaluate_every", 1, "you see after every round what your answers have changed")
+    if spec.episodes != 0:
+        decide("keep_best", True, "an answer may spoil what was better before")
     decide("first_round", "agent", "the policy acts, and you answer, from the first round on")
     decide("expert_episodes", 0, "a person is not measured")
     decide("noise", 0.1, "a policy that knows nothing yet must not repeat itself")

@@ -11,6 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+MANY = 25
+"""Most names that a sentence lists."""
+
 
 class UserError(ValueError):
     """Bad input. The message is one sentence with the field, the value, and what is accepted.
@@ -49,7 +52,11 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     "loss: unknown value 'sqared', did you mean 'squared'? Accepted: huber, squared."
     """
     names = sorted(accepted)
-    return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} Accepted: {', '.join(names)}.")
+    listed = f"Accepted: {', '.join(names)}."
+    if len(names) > MANY:
+        close = difflib.get_close_matches(str(value), names, n=5, cutoff=0.3) or names[:5]
+        listed = f"Accepted are {len(names)}, such as {', '.join(close)}."
+    return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} {listed}")
 
 
 def check_name(field: str, value: Any, accepted: Collection[str]) -> None:

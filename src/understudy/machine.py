@@ -11,12 +11,14 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import sys
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 
 def count_cores() -> int:
@@ -57,6 +59,10 @@ VARIABLE = "UNDERSTUDY_CACHE"
 OFF = ("", "0", "off", "no", "none", "false")
 MOST_BYTES = 2**30
 """Bytes above which the oldest programs go, down to three quarters."""
+MOST_KINDS = 100
+"""Kinds of runs whose pace is kept."""
+paces: Path | None = None
+"""The file that keeps how long runs took; None where nothing is kept."""
 
 
 def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -77,6 +83,7 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         folder = os.environ.get(VARIABLE, _platform_folder())
         if str(folder).strip().lower() in OFF:
             return None
+    global paces
     try:
         place = Path(folder).expanduser() / f"programs-{_machine()}"
         place.mkdir(parents=True, exist_ok=True)
@@ -85,6 +92,7 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         _prune(place, MOST_BYTES)
     except (OSError, RuntimeError):  # the latter where a user, as in some containers, has no home
         return None
+    paces = place.parent / f"paces-{_machine()}.json"
     # JAX warns of entries that it cannot read or write, and goes on.
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
     settings = {"jax_compilation_cache_dir": str(place), "jax_persistent_cache_min_compile_time_secs": 0.0}
@@ -98,6 +106,39 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
             jax.config.update(name, value)
         compilation_cache.reset_cache()  # whether there is one is decided at the first compilation
     return place
+
+
+def recall_pace(kind: str) -> dict[str, Any]:
+    """How long the phases of the last run of a kind took on this machine; empty where nothing is kept."""
+    return _read_paces().get(kind, {})
+
+
+def keep_pace(kind: str, pace: dict[str, Any]) -> None:
+    """Keeps the pace of a run for the next of its kind, where `use_cache` keeps programs. Only the time that
+    is shown as left depends on it.
+    """
+    if paces is None or not pace:
+        return
+    kept = {name: one for name, one in _read_paces().items() if name != kind} | {kind: pace}
+    latest = dict([*kept.items()][-MOST_KINDS:])
+    draft = paces.with_suffix(f".{os.getpid()}.tmp")
+    with contextlib.suppress(OSError):
+        draft.write_text(json.dumps(latest))
+        os.replace(draft, paces)
+
+
+def _read_paces() -> dict[str, Any]:
+    """What is kept; nothing where it is not of the shape that is written."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        return {
+            str(kind): {
+                str(phase): [(int(place), max(0.0, float(each))) for place, each in points]
+                for phase, points in pace.items()
+                if points
+            }
+            for kind, pace in json.loads(Path(paces or os.devnull).read_text()).items()
+        }
+    return {}
 
 
 def _platform_folder() -> Path:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import math
+import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, final
+from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
 EVERY = 10.0
 """Seconds between two lines in a pipe, where nothing else says when."""
+LONG = 20.0
+"""Seconds from which the first round says what the others take: compiling is a small part of it."""
+KEPT = 12
+"""Most places of a phase that are kept for the next run of the same kind."""
+SOLVING, SEARCHING = "solving", "solving, then the best in hindsight"
+EVALUATING, KEEPING, EXPERT = "evaluating", "evaluating what is kept", "measuring the expert"
+TRAINING = "training the ensemble"
+"""Phases of a round, and of what comes behind the last one, as they are shown."""
+Work: TypeAlias = Mapping[str, float]
+"""Phases of a round, in order, with the units of each: steps, labels, episodes."""
+Pace: TypeAlias = "dict[str, list[tuple[int, float]]]"
+"""Seconds that a unit of each phase took, with the round."""
 B = TypeVar("B", bound="Bar")
 _SILENT = contextvars.ContextVar("silent", default=False)
 
@@ -55,6 +70,25 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {whole % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+class Piece(NamedTuple):
+    """A part of a line: its spellings, from long to short, and when each goes where room is short."""
+
+    spellings: Sequence[str]
+    ranks: Sequence[int]
+
+
+def fit(pieces: Sequence[Piece], width: int) -> list[str]:
+    """The pieces in one line of at most `width`, two spaces apart; spellings of low rank go first.
+
+    >>> fit([Piece(["ftl on Hopper-v5", "ftl"], [0, 2]), Piece(["loss 0.5"], [1])], 16)
+    ['ftl', 'loss 0.5']
+    """
+    left = [[*zip(piece.ranks, piece.spellings, strict=True)] for piece in pieces]
+    while len("  ".join(one[0][1] for one in left if one)) > width:
+        min((one for one in left if one), key=lambda one: one[0][0]).pop(0)
+    return [one[0][1] for one in left if one]
+
+
 class Bar:
     """How much of `total` is done, how long the rest will take, and a few notes. `moves`: it is shown on a
     terminal; else plain lines are to say where the work is.
@@ -72,22 +106,15 @@ class Bar:
         self.done, self.began, self.moves = 0, now(), False
         self._notes: Sequence[str] = ()
         self._start: tuple[float, int] | None = None
-        self._said = -math.inf
+        self._said = now()
 
     def update(self, done: int, *notes: str) -> None:
         """Enters what is done and the notes, the most important first; it is shown when it is due."""
         if self._start is None:
             # What was there before, as in a run that is resumed, took no time today.
             self._start = self._now(), done
+            self._said = -math.inf
         self.done, self._notes = done, notes or self._notes
-
-    def notes(self) -> Sequence[str]:
-        """What is said beside the numbers, the most important first."""
-        return self._notes
-
-    def restart(self) -> None:
-        """Measures the time that is left from here on: what came before, such as compiling, comes once."""
-        self._start = self._now(), self.done
 
     @property
     def left(self) -> float | None:
@@ -96,45 +123,60 @@ class Bar:
         spent, made = self._now() - since, self.done - before
         return spent * (self.total - self.done) / made if made > 0 and spent > 0 else None
 
+    def pieces(self) -> list[Piece]:
+        """What a line shows, but for the time that is left."""
+        notes = [Piece([note], [-place]) for place, note in enumerate(self._notes)]
+        return [Piece([self.title], [1]), Piece([f"{self.done:,}/{self.total:,}"], [2]), *notes]
+
     def line(self, width: int) -> str:
-        """One line of at most `width` characters: notes that do not fit are left out, and a bar takes the
-        room that remains.
+        """One line of at most `width` characters: what matters least is left out where they do not fit, and
+        a bar takes the room that remains.
         """
-        count = f"{self.done:,}/{self.total:,}"
-        left = "" if self.left is None or self.done >= self.total else f"{format_clock(self.left)} left"
-        shown = [one for one in (self.title, count, left) if one]
-        room = width - len("  ".join(shown)) - 8
-        fit = []
-        for note in self.notes():
-            if len(note) + 2 > room:
-                break
-            room -= len(note) + 2
-            fit.append(note)
-        cells = max(0, min(20, room + 6))
-        full = round(cells * min(1.0, self.done / max(self.total, 1)))
-        bar = ["━" * full + "─" * (cells - full)] if cells >= 4 else []
-        return "  ".join([self.title, *bar, count, *fit, *([left] if left else [])])[:width]
+        left, over = self.left, self.done >= self.total
+        pieces = self.pieces()
+        if left is not None and not over:
+            pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
+        shown = fit(pieces, width)
+        cells = min(20, width - len("  ".join(shown)) - 2)
+        if cells >= 4:
+            full = round(cells * min(1.0, self.done / max(self.total, 1)))
+            shown.insert(1 if self.title.startswith(shown[0]) else 0, "━" * full + "─" * (cells - full))
+        return "  ".join(shown)
+
+    def spoken(self) -> str:
+        """Where the work is, as a line in a pipe."""
+        parts = [f"{self.title}: {self.done:,} of {self.total:,} {self.unit}", *self._notes]
+        parts += [] if self.left is None else [f"{format_clock(self.left)} left"]
+        return "  ".join(parts)
 
     def say(self, text: str | None = None) -> None:
         """A plain line on the error stream: this text, or where the work is, at most every ten seconds."""
-        if _quiet():
+        if _quiet() or (text is None and self._now() - self._said < EVERY):
             return
-        if text is None:
-            if self._now() - self._said < EVERY:
-                return
-            parts = [f"{self.title}: {self.done:,} of {self.total:,} {self.unit}", *self.notes()]
-            parts += [] if self.left is None else [f"{format_clock(self.left)} left"]
-            text = "  ".join(parts)
         self._said = self._now()
-        print(text, file=sys.stderr, flush=True)
+        print(self.spoken() if text is None else text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def show_bar(bar: B) -> Iterator[B]:
-    """Shows the bar while the block runs; it moves on a terminal only."""
+    """Shows the bar while the block runs; it moves on a terminal only. Elsewhere a line comes when nothing
+    else was said for ten seconds.
+    """
     bar.moves = not _quiet() and sys.stderr.isatty()
     if not bar.moves:
-        yield bar
+        over = threading.Event()
+
+        def tell() -> None:
+            while not over.wait(1.0):
+                bar.say()
+
+        teller = threading.Thread(target=tell, name="progress", daemon=True)
+        if not _quiet():
+            teller.start()
+        try:
+            yield bar
+        finally:
+            over.set()
         return
     from rich.console import Console
     from rich.live import Live
@@ -186,49 +228,255 @@ def summarise_row(row: Mapping[str, float | str]) -> list[str]:
 
 
 @final
-class Rounds(Bar):
-    """The progress of a run of rounds with these numbers of steps: called with a round's number and
-    its row, and in between through `tick`. Where it does not move, every round is a line.
+class Forecast:
+    """How long work that comes in rounds of phases still takes.
+
+    Each phase is measured; what a unit of it will cost is a straight line through what it has cost since the
+    first round, which compiled. `known`, the pace of an earlier run of the same kind, is followed instead
+    where there is one, made slower or faster as this run is. A phase that was never seen is guessed: an
+    episode by its steps, the search for the best in hindsight by the solver's.
+
+    >>> time = [0.0]
+    >>> forecast = Forecast([{"collecting": 100, "solving": 1}] * 3, now=lambda: time[0])
+    >>> for place, seconds in enumerate((9.0, 2.0)):
+    ...     forecast.begin(place, "collecting")
+    ...     time[0] += seconds
+    ...     forecast.begin(place, "solving")
+    ...     time[0] += 1.0
+    >>> forecast.begin(2, "collecting")
+    >>> forecast.left()
+    3.0
     """
 
-    def __init__(self, title: str, sizes: Sequence[int], *, now: Callable[[], float] = time.perf_counter):
-        super().__init__(title, sum(sizes), "steps", now=now)
-        self._rounds = len(sizes)
-        self._row: dict[str, float | str] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
-        self._stage, self._asked, self._waited = "", 0, now()
+    def __init__(
+        self, plan: Sequence[Work], known: Pace | None = None, *, first: int = 0, now: Callable[[], float]
+    ):
+        self.plan, self._first, self._now = plan, first, now
+        # Its programs are kept: what the first round of that run took says nothing of this one's.
+        self._known = {phase: seen[1:] if len(seen) > 1 else seen for phase, seen in (known or {}).items()}
+        self._change = 1.0, 1.0
+        self.pace: Pace = {}
+        self.guesses: dict[str, tuple[str, float]] = {}
+        self.place, self.phase = first, ""
+        self._over: set[str] = set()
+        self._began, self._share = now(), 0.0
+
+    def begin(self, place: int, phase: str) -> None:
+        """A phase begins, and the one before ends; the same again changes nothing."""
+        if (place, phase) == (self.place, self.phase):
+            return
+        units = self._units(self.place, self.phase)
+        if units > 0:
+            seen, spent = self.pace.get(self.phase, []), (self._now() - self._began) / units
+            here = sum(each for at, each in seen if at == self.place)
+            # A new list: the thread that shows it may be reading the old one.
+            self.pace[self.phase] = [
+                *(one for one in seen if one[0] < self.place),
+                (self.place, here + spent),
+            ]
+        self._over = {*self._over, self.phase} - {phase} if place == self.place else set()
+        self.place, self.phase, self._began, self._share = place, phase, self._now(), 0.0
+        both = [self._compared(one) for one in self._known]
+        self._change = (1.0 + sum(mine for mine, _ in both), 1.0 + sum(theirs for _, theirs in both))
+
+    def reach(self, units: float) -> None:
+        """So many units of the phase under way are done."""
+        self._share = min(1.0, units / (self._units(self.place, self.phase) or 1.0))
+
+    def left(self) -> float | None:
+        """Seconds until the end; None where nothing is known of a phase that is to come."""
+        total = 0.0
+        for place in range(self.place, len(self.plan)):
+            here = place == self.place
+            for phase, units in self.plan[place].items():
+                if not units or (here and phase in self._over):
+                    continue
+                each = self.cost(phase, place)
+                if here and phase == self.phase:
+                    each = self._under_way(None if each is None else each * units)
+                    units = 1.0
+                if each is None:
+                    return None
+                total += each * units
+        return total
+
+    def _under_way(self, whole: float | None) -> float | None:
+        """The rest of the phase under way: as was expected, and more and more as it goes."""
+        spent, share = self._now() - self._began, self._share
+        if not share:
+            return None if whole is None else max(0.0, whole - spent)
+        mine = spent / share
+        return (1 - share) * (mine if whole is None else (1 - share) * whole + share * mine)
+
+    def cost(self, phase: str, place: int) -> float | None:
+        """Seconds that a unit of a phase takes in a round."""
+        seen = self.pace.get(phase, [])
+        later = [one for one in seen if one[0] > self._first]
+        if before := self._known.get(phase):
+            # As this phase has changed and, where it was not often there, as all have.
+            mine, theirs = self._compared(phase)
+            usual = statistics.fmean(each for _, each in before)
+            here = self._units(place, phase) * usual
+            all_mine, all_theirs = self._change
+            change = (mine + here * all_mine / all_theirs) / ((theirs + here) or 1.0)
+            return change * _along(before, place)
+        if later:
+            return _along(later, place)
+        if seen and seen[0][1] * self._units(seen[0][0], phase) > LONG:
+            return seen[0][1]
+        if phase not in self.guesses:
+            return None
+        other, times = self.guesses[phase]
+        each = self.cost(other, place)
+        return None if each is None else times * each
+
+    def _compared(self, phase: str) -> tuple[float, float]:
+        """Seconds that a phase took since the first round, and that it took in the earlier run."""
+        before, here = self._known.get(phase), [0.0, 0.0]
+        for place, each in self.pace.get(phase, []) if before else []:
+            if place > self._first:
+                units = self._units(place, phase)
+                here = [here[0] + units * each, here[1] + units * _along(before or [], place)]
+        return here[0], here[1]
+
+    def _units(self, place: int, phase: str) -> float:
+        return self.plan[place].get(phase, 0.0) if place < len(self.plan) else 0.0
+
+    def kept(self) -> Pace:
+        """The pace, for the next run of this kind: of each phase at most so many places, evenly spread."""
+        return {
+            phase: [seen[round(at * (len(seen) - 1) / max(1, KEPT - 1))] for at in range(KEPT)]
+            if len(seen) > KEPT
+            else seen
+            for phase, seen in self.pace.items()
+        }
+
+
+def _along(points: Sequence[tuple[int, float]], at: int) -> float:
+    """What stands at a place: between two points on the line through them, behind the last one on the line
+    through all but the first that does not fall; where there are few points, their mean.
+    """
+    if at <= points[-1][0] and len(points) > 1:
+        pairs = itertools.pairwise(points)
+        (x, y), (u, v) = next((pair for pair in pairs if at <= pair[1][0]), (points[0], points[1]))
+        return y if at <= x else y + (v - y) * (at - x) / (u - x)
+    some = points[1:] if len(points) > 3 else points
+    middle, mean = statistics.fmean(x for x, _ in some), statistics.fmean(y for _, y in some)
+    width = sum((x - middle) ** 2 for x, _ in some)
+    slope = sum((x - middle) * (y - mean) for x, y in some) / width if len(some) > 3 and width else 0.0
+    return mean + max(0.0, slope) * (at - middle)
+
+
+@final
+class Rounds(Bar):
+    """The progress of a run whose rounds have the phases of `plan`: called with a round's number and its
+    row, and in between through `tick`. Where it does not move, every round is a line.
+
+    rounds: how many are rounds; what comes behind them is done once. rows: those of a run that goes on.
+    search: steps of the search for the best in hindsight. known: the pace of the last run of this kind.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        plan: Sequence[Work],
+        *,
+        rounds: int | None = None,
+        rows: Sequence[dict[str, Any]] = (),
+        search: int = 0,
+        known: Pace | None = None,
+        now: Callable[[], float] = time.perf_counter,
+    ):
+        self._rounds, self._search = len(plan) if rounds is None else rounds, search
+        super().__init__(title, int(sum(work.get("collecting", 0) for work in plan)), "steps", now=now)
+        self._row: dict[str, Any] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
+        for row in rows:
+            self._enter(row)
+        self.done = self._row["steps"]
+        self.forecast = Forecast(plan, known, first=self._row["round"], now=now)
+        self._stage, self._asked, self._before = "", 0, self._row["steps"]
+        self._played: dict[bool, tuple[float, int]] = {}
+        self._end, self._looked = math.nan, now()
+
+    def _enter(self, row: dict[str, Any]) -> None:
+        seen = self._row["return_mean"]
+        self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
 
     def tick(self, stage: str, steps: int | None = None, labels: int | None = None) -> None:
         """What is being done, and how many steps and labels the round under way has (None: as many as
         before). It only enters numbers, so it may be called at every step.
         """
         self._stage, self._asked = stage, self._asked if labels is None else labels
-        if not self.moves and stage.startswith("asking,") and self._now() - self._waited > EVERY:
-            # Waiting for a slow expert: one line a round would be silence.
-            self._waited = self._now()
-            self.say(f"{self.title}: round {int(self._row['round']) + 1}: {stage}")
+        asking = stage.startswith("asking,")
+        self.forecast.begin(self._row["round"], "asking" if asking else stage)
+        if asking and labels is not None:
+            self.forecast.reach(labels)
         if steps is not None:
-            self.update(int(self._row["steps"]) + steps)
+            self.done = self._row["steps"] + steps
+            self.forecast.reach(steps)
 
-    def __call__(self, number: int, row: dict[str, float | str]) -> None:
-        first, seen = self._row["round"] == 0, self._row["return_mean"]
-        self._row = row if math.isfinite(float(row["return_mean"])) else row | {"return_mean": seen}
-        self.tick("", 0, 0)
-        if first:
-            self.restart()  # the first round compiled
+    def __call__(self, number: int, row: dict[str, Any]) -> None:
+        self._enter(row)
+        self._stage, self._asked, self.done = "", 0, row["steps"]
+        self.forecast.begin(number, "")
+        self._learn(row)
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {format_clock(left)} left" if left and number < self._rounds else ""
+            rest = f", {format_clock(left)} left" if left is not None and number < self._rounds else ""
             counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
-            line = "  ".join(
-                [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
-            )
-            self.say(f"{self.title}: {line}{rest}")
+            words = [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
+            self.say(f"{self.title}: {'  '.join(words)}{rest}")
 
-    def notes(self) -> list[str]:
-        row, stage = self._row, self._stage
-        number = min(int(row["round"]) + 1, self._rounds)
-        shown = [
-            f"{int(row['labels']) + self._asked:,} labels",
-            *([f"round {number}: {stage}"] if stage else []),
-        ]
-        return shown + (summarise_row(row) if row["round"] else [])
+    def finish(self) -> Pace:
+        """Ends the last phase; the pace, for the next run of this kind."""
+        self.forecast.begin(-1, "")
+        return self.forecast.kept()
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the end. What is expected changes with every phase that ends; what is shown follows
+        it a little slower.
+        """
+        rest, now = self.forecast.left(), self._now()
+        if rest is None:
+            return None
+        if math.isnan(self._end):
+            self._end = now + rest
+        share = -math.expm1(-(now - self._looked) / (0.5 + 0.1 * rest))
+        self._end, self._looked = self._end + share * (now + rest - self._end), now
+        return max(0.0, self._end - now)
+
+    def _learn(self, row: dict[str, Any]) -> None:
+        """What is known of phases that were not there yet: an episode is so many steps of collecting."""
+        guesses, taught = self.forecast.guesses, row.get("by_expert", 0.0) > 0.5
+        steps, ended = self._played.get(taught, (0.0, 0))
+        self._played[taught] = steps + row["steps"] - self._before, ended + row.get("episodes", 0)
+        self._before = row["steps"]
+        lengths = {who: steps / max(1, ended) for who, (steps, ended) in self._played.items()}
+        guesses[EVALUATING] = "collecting", lengths.get(False, lengths.get(True, 0.0))
+        guesses[EXPERT] = "collecting", lengths.get(True, lengths.get(False, 0.0))
+        guesses[KEEPING] = EVALUATING, 1.0
+        if iterations := row.get("solver_iterations"):
+            guesses[SEARCHING] = SOLVING, 1.0 + self._search / iterations
+        guesses[TRAINING] = SOLVING, 1.0
+
+    def pieces(self) -> list[Piece]:
+        row, stage, asked = self._row, self._stage, self._row["labels"] + self._asked
+        done, number = row["round"], min(row["round"] + 1, self._rounds)
+        where, short = f"{number}/{self._rounds}", stage.partition(",")[0]
+        spelt = [f"round {where} {stage}", f"round {where} {short}", f"{where} {short}"]
+        shown = [Piece([self.title, self.title.partition(" on ")[0]], [4, 6])]
+        shown.append(Piece([one.rstrip() for one in spelt], [2, 7, 12]))
+        ranks = {"loss": [8, 11], "return": [10], "average": [0], "regret": [0]}
+        for word in summarise_row(row) if done else []:
+            name, _, value = word.partition(" ")
+            brief = [f"{name} {float(value):.2g}"] if name == "loss" else []
+            shown.append(Piece([word, *brief], ranks[name]))
+        shown.append(Piece([f"{asked:,} labels"], [3]))
+        return [*shown, Piece([f"{self.done:,}/{self.total:,} steps"], [1])]
+
+    def spoken(self) -> str:
+        words = [piece.spellings[0] for piece in self.pieces()[1:]]
+        words += [f"{format_clock(self._now() - self.began)}"]
+        left = self.left
+        return f"{self.title}: {'  '.join(words)}" + ("" if left is None else f", {format_clock(left)} left")

@@ -113,7 +113,7 @@ def test_a_budget_that_is_spent_too_soon_and_a_folder_without_a_run_are_told(tmp
         spec = RunSpec(env="CartPole-v1", rounds=3, budget=40)
         _warn_spent(spec, plan_of(spec))
     assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
-    assert "resume: there is no run in" in capsys.readouterr().err
+    assert "resume: there is no folder" in capsys.readouterr().err
 
 
 def test_a_finished_folder_is_refused_and_with_resume_told_again(kept, capsys):

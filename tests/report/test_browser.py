@@ -40,18 +40,18 @@ def file(tmp_path_factory) -> Path:
 def test_curves_are_drawn_and_switches_switch(browser, file, tmp_path):  # noqa: F811
     with visited(browser, file.as_uri()) as page:
         page.get_by_role("radio", name="Invented-v0").click()
-        assert "the best of 3" in page.locator(".sentence").inner_text()
+        assert "highest mean return of 3" in page.locator(".sentence").inner_text()
         frame = page.locator("#curves .chart").first
         frame.scroll_into_view_if_needed()
         page.wait_for_selector("#curves .chart[data-drawn='4']")  # three learners and the expert
         assert frame.evaluate(INK) > 3
-        assert "against round." in frame.get_attribute("aria-label")
-        page.get_by_role("radio", name="Labels").click()
-        assert "against labels." in page.locator("#curves .chart").first.get_attribute("aria-label")
+        assert "against labels." in frame.get_attribute("aria-label")
+        page.get_by_role("radio", name="Rounds").click()
+        assert "against round." in page.locator("#curves .chart").first.get_attribute("aria-label")
         # The keyboard does the same, and the focus stays; a study has no seconds of rounds.
         page.keyboard.press("ArrowLeft")
         assert "against steps." in page.locator("#curves .chart").first.get_attribute("aria-label")
-        assert page.evaluate("document.activeElement.textContent") == "Interactions"
+        assert page.evaluate("document.activeElement.textContent") == "Steps"
         assert page.get_by_role("radio", name="Seconds").is_disabled()
         page.locator("#curves .toggle", has_text="OGD").click()
         page.wait_for_selector("#curves .chart[data-drawn='3']")
@@ -88,8 +88,15 @@ def test_a_live_page_follows_its_runs_and_wants_the_token(browser, tmp_path):  #
     invented.study(tmp_path / "study", missing=[5])
     live = Live([tmp_path], seconds=0)
     with web.Server(live.routes()) as server, visited(browser, server.url) as page:
-        page.wait_for_selector("#live.on")
+        page.locator("#live", has_text="1 stopped").wait_for()
         assert page.locator("#compare td").all_inner_texts().count("3 (1 unfinished)") == 1
+        lines = page.locator("#overview tbody tr").all_inner_texts()
+        assert len(lines) == 6 and "stopped" in lines[0] and all("finished" in line for line in lines[1:])
+        assert page.locator("#overview .spark").count() == 5
+        assert page.locator("#overview .note").inner_text().startswith("6 runs, 1 stopped without an end.")
+        page.locator("#overview tbody .toggle").nth(2).click()
+        shown = page.locator("#run-choice").evaluate("one => one.selectedOptions[0].textContent")
+        assert "FTL, seed 1" in lines[2] and shown.startswith("FTL, seed 1 ")
         page.focus("#run-choice")  # a list that may be open is not closed by what is new
         invented.study(tmp_path / "study")
         page.locator("#live", has_text="all runs are finished").wait_for()
@@ -106,6 +113,20 @@ def test_a_live_page_follows_its_runs_and_wants_the_token(browser, tmp_path):  #
             address = server.address("/data") if headers else f"http://127.0.0.1:{server.port}/data"
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(urllib.request.Request(address, headers=headers))
+    live.close()
+
+
+def test_the_live_page_opens_on_the_run_that_goes_on(browser, tmp_path):  # noqa: F811
+    from understudy import disk
+
+    invented.study(tmp_path / "a", env="First-v0")
+    invented.study(tmp_path / "b", env="Second-v0", missing=[4, 5])
+    live = Live([tmp_path], seconds=0)
+    with disk.lock(tmp_path / "b"), web.Server(live.routes()) as server, visited(browser, server.url) as page:
+        page.wait_for_selector("#live.on")
+        assert "Second-v0" in page.locator(".sentence").inner_text()
+        lines = page.locator("#overview tbody tr").all_inner_texts()
+        assert ["waiting" in line for line in lines[:3]] == [True, True, False]
     live.close()
 
 

@@ -15,7 +15,7 @@ from understudy.envs.gymnasium import maker
 from understudy.envs.pictures import Stage
 from understudy.policies import Actions
 from understudy.report import details
-from understudy.report.details import compare, distance, worst
+from understudy.report.details import compare, distance, entropy, worst
 from understudy.samples import BREAK
 
 
@@ -172,3 +172,20 @@ def test_an_environment_that_draws_nothing_is_no_error(run):
     inputs = run.samples("inputs")
     films, missing = details.film(maker(Blind), run.policy, inputs, [], until=time.monotonic() + 9)
     assert films == {} and "draws no pictures" in missing
+
+
+def test_the_loss_on_soft_labels_stands_above_the_experts_entropy():
+    def soft(seen):
+        p = 1.0 / (1.0 + np.exp(-40.0 * (seen[2] + 0.2 * seen[3])))
+        return np.array([1.0 - p, p])
+
+    soft.kind = "distribution"
+    how = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 0}
+    run = imitate("CartPole-v1", expert=soft, **how)
+    found = entropy(run)
+    targets = np.asarray(run.samples("targets"), float).reshape(3, 40, 2)
+    wanted = -(targets * np.log(targets)).sum(axis=2).mean(axis=1)
+    assert found["x"] == [1.0, 2.0, 3.0]
+    np.testing.assert_allclose(found["y"], wanted, atol=1e-6)
+    assert (run.ledger["loss"] > np.array(found["y"]) - 1e-5).all() and found["y"][0] < 0.6
+    assert entropy(imitate("CartPole-v1", **how)) is None  # a single action has none

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import invented
-from understudy.report.account import between, curve, group_runs, verdicts
+from understudy.report.account import between, curve, group_runs, overview, short_names, verdicts
 from understudy.report.sources import Source
 from understudy.report.sources import read_folder as read
 from understudy.runs import Evaluation
@@ -228,3 +228,40 @@ def test_of_those_that_return_the_same_the_one_that_asked_less_is_the_best():
     made = [source(who, settings={"learner": who}) for who in ("ftl", "bc")]
     made[0].columns.update(labels=np.array([5000]), average_loss=np.array([0.1]))
     assert [one.labels["learner"] for one in group_runs(made)] == ["bc", "ftl"]
+
+
+def test_short_names_are_the_fewest_words_that_set_groups_apart():
+    def short(*settings):
+        made = [source(f"r{n}", settings={**one, "seed": 0}) for n, one in enumerate(settings)]
+        groups = group_runs(made)
+        names = dict(zip([group.sources[0].name for group in groups], short_names(groups), strict=True))
+        return [names[f"r{n}"] for n in range(len(made))]
+
+    assert short({}) == ["FTL"]
+    budgets = [{"budget": labels, "steps_per_round": 5 * labels} for labels in (100, 400)]
+    assert short(*budgets) == ["budget 100", "budget 400"] and short(*budgets, {})[-1] == "default"
+    assert short({"learner": "ftrl", "eta": 0.1}, {"learner": "ftl"}) == ["FTRL", "FTL"]
+    both = [{"learner": a, "budget": b} for a in ("ftl", "ogd") for b in (50, 100)]
+    assert short(*both) == ["FTL, budget 50", "FTL, budget 100", "OGD, budget 50", "OGD, budget 100"]
+    assert short({"keep_best": True}, {"keep_best": False}) == ["keep best", "no keep best"]
+    assert short({"env": "A"}, {"env": "B", "budget": 3}) == ["FTL", "FTL"]  # an environment each
+
+
+def test_the_overview_has_a_line_for_every_run_and_marks_the_dead():
+    returns = np.array([math.nan, 1.0, math.nan, 3.0])
+    columns = {"round": np.arange(1, 5), "labels": np.arange(1, 5), "loss": 1.0 / np.arange(1, 5)}
+    going = dataclasses.replace(source("going", state="unfinished"), columns=columns, going=True, planned=9)
+    dead = dataclasses.replace(source("dead", state="unfinished"), columns=columns | {"return_mean": returns})
+    waiting = dataclasses.replace(source("waiting", state="unfinished"), columns={}, going=True)
+    failed = source("failed", state="failed", trouble="the floor gave way.")
+    lines = overview([source("done"), failed, dead, waiting, going])
+    assert [(line["name"], line["state"]) for line in lines] == [
+        ("going", "running"),
+        ("waiting", "waiting"),
+        ("dead", "stopped"),
+        ("failed", "failed"),
+        ("done", "finished"),
+    ]
+    assert (lines[0]["spark"], lines[0]["drawn"]) == ([1.0, 0.5, 0.3333333, 0.25], "loss")
+    assert (lines[2]["spark"], lines[2]["drawn"]) == ([1.0, 3.0], "return")
+    assert (lines[0]["rounds"], lines[0]["planned"], lines[0]["labels"]) == (4, 9, 4.0)

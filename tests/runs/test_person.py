@@ -76,6 +76,9 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     plan = plan_of(spec)
     assert (plan.budget, plan.ask, plan.steps_per_round) == (50, "distance:10", 200)
     assert plan.rounds == ((200, 10),) * 5 and not plan.mixing.expert_first
+    assert plan.keep_best and plan.evaluated == frozenset(range(1, 6))
+    assert not plan_of(RunSpec(env="CartPole-v1", expert="person", episodes=0)).keep_best
+    assert not plan_of(RunSpec(env="CartPole-v1", expert="person", keep_best=False)).keep_best
     assert resolved(spec).noise > 0, "the first policy knows nothing and must not repeat itself"
     said = RunSpec(
         env="CartPole-v1", expert="person", budget=12, ask="random:3", steps_per_round=30, noise=0.0
@@ -154,6 +157,12 @@ def test_a_session_with_undo_skip_a_kill_and_a_resume(tmp_path):
     assert run.expert_evaluation is None, "nobody is measured"
     first = again.seen[0]
     assert first["facts"]["labels"] == 2 and first["of"] == 2 and first["facts"]["rounds"] == 2
+    # The best policy is kept, and the header's number and the last page's are one.
+    assert run.settings["resolved"]["keep_best"] and again.seen[-1]["facts"]["best"] is not None
+    last = again.expert.person.desk.view()
+    assert last["mode"] == "done" and last["facts"]["score"] == run.evaluation.mean
+    which = "the last round" if run.kept_round == 2 else "round 1 of 2 (the best)"
+    assert f"The student of {which} is kept. Its return is {run.evaluation.mean:.3g}," in last["stage"]
 
 
 def _copy(folder, data):

@@ -22,7 +22,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from .. import __version__
-from ..errors import UserError, shorten, unknown
+from ..errors import UserError, shorten, suggest, unknown
 from ..machine import VARIABLE, use_cache
 from ..progress import silent
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Field: TypeAlias = "dataclasses.Field[Any]"
 
-NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
+NO_CACHE, DEBUG, QUIET, HELP_ALL = "--no-cache", "--debug", "--quiet", "--help-all"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
-progress."""
+progress; print all options."""
 GYMNASIUM = "WARN: "
 """How Gymnasium's warnings begin."""
 Format: TypeAlias = Callable[[Warning | str, type[Warning], str, int, str | None], str]
@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "evaluate": "play episodes with the policy of a run",
         "play": "make a video of a run's policy beside its expert",
         "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
+        "card": "a model card beside a run's policy, or a folder for a hub",
         "report": "one HTML page about runs and studies, without a network",
         "watch": "the same page on this machine, while runs go on",
         "experts list": "the experts that come with the package",
@@ -81,7 +82,8 @@ Usage: understudy COMMAND [OPTIONS]
 Examples:
   understudy train Hopper-v5
   understudy train CartPole-v1 --expert my_module:act --loss cross-entropy
-  understudy train Walker2d-v5 --learner adaftrl --out runs/w --resume
+  understudy train Walker2d-v5 --learner adaftrl --out runs/w
+  understudy train --out runs/w --resume
   understudy sweep Hopper-v5 --learners ftl ftrl --grid step=1e-3:1e3:log7 --seeds 3 --out studies/h
   understudy replay stream.npz --learner ftrl --eta 0.1
   understudy replay stream.npz --learner adaftrl --loss huber --out runs/huber --json
@@ -89,7 +91,8 @@ Examples:
 
 {commands}
 
-  understudy COMMAND --help        the options of a command
+  understudy COMMAND --help        the options of a command that matter to most
+  understudy COMMAND --help-all    all of them, in groups
   understudy COMMAND --no-cache    compile anew, and keep no compiled programs
   understudy COMMAND --debug       print the whole traceback of an error
   understudy COMMAND --quiet       show no progress; results, warnings and errors are printed
@@ -278,15 +281,17 @@ def parse(words: str, args: list[str]) -> Options:
         args = [
             "--resume=exact" if word == "--resume" else word for word in args
         ]  # its value may be left out
+    if asked := {"-h", "--help", HELP_ALL}.intersection(args):
+        from . import help
+
+        kinds = {name: _kind(field.type) for name, field in named(words).items()}
+        print(help.text(words, options, kinds, full=HELP_ALL in asked))
+        raise SystemExit(0)
     _refuse(words, args)
-    # Not a terminal: there a complaint would have colours. The help has them, and goes where it should.
+    # Not a terminal: there a complaint would have colours.
     complaint = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    helps = "-h" in args or "--help" in args
     try:
-        with (
-            contextlib.redirect_stderr(complaint),
-            contextlib.redirect_stdout(sys.stdout if helps else complaint),
-        ):
+        with contextlib.redirect_stderr(complaint), contextlib.redirect_stdout(complaint):
             return tyro.cli(
                 options,
                 prog=f"understudy {words}",
@@ -308,7 +313,7 @@ def _refuse(words: str, args: list[str]) -> None:
     for index, given in enumerate(itertools.takewhile(lambda word: word != "--", args)):
         typed, equals, value = given.partition("=")
         name = typed.replace("_", "-")
-        if not given.startswith("--") or name == "--help":
+        if not given.startswith("--"):
             continue
         if name == "--resume" and name not in fields and "--workers" in fields:
             raise UserError("--resume: a study has no such option; the same command goes on where it was.")
@@ -320,7 +325,8 @@ def _refuse(words: str, args: list[str]) -> None:
                 from ..spec import refuse_old_name
 
                 refuse_old_name(name[2:].replace("-", "_"), option=True)
-            raise unknown("option", typed, fields)
+            listed = f"`understudy {words} {HELP_ALL}` lists all."
+            raise UserError(f"option: unknown value {typed!r}{suggest(typed, [*fields])} {listed}")
         kind, many = _kind(fields[name].type)
         if kind is bool:
             if equals:

@@ -45,7 +45,7 @@ def words() -> dict[str, list[str]]:
     >>> words()["check"]
     ['certificate', 'learner', 'solver']
     """
-    from . import DEBUG, LINES, NO_CACHE, QUIET
+    from . import DEBUG, HELP_ALL, LINES, NO_CACHE, QUIET
 
     found: dict[str, list[str]] = {"": []}
     for command in LINES:
@@ -54,7 +54,7 @@ def words() -> dict[str, list[str]]:
             found[""].append(first)
         if second:
             found[first] = sorted([*found.get(first, []), second])
-        found[command] = [*named(command), "--help", DEBUG, NO_CACHE, QUIET]
+        found[command] = [*named(command), "--help", HELP_ALL, DEBUG, NO_CACHE, QUIET]
     return found
 
 

@@ -49,9 +49,11 @@ class Options:
     """
 
     from_run: ClassVar[tuple[str, ...]] = ()
+    main: ClassVar[tuple[str, ...]] = ()
+    """The options that matter to most; empty: all."""
 
     def __init_subclass__(cls, *, settings: Iterable[str] = ()):
-        listed, texts = tuple(settings), _docs() if settings else {}
+        listed, texts = tuple(settings), docs(Settings) if settings else {}
         for name in listed:
             kind, empty = KINDS.get(str(FIELDS[name].type), (str | None, None))
             default = FIELDS[name].default
@@ -71,9 +73,9 @@ class Options:
 
 
 @functools.cache
-def _docs() -> dict[str, str]:
-    """The text below each field of `Settings`."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body
+def docs(options: type[Any]) -> dict[str, str]:
+    """The text below each field of a class."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(options))).body
     assert isinstance(body, ast.ClassDef)
     return {
         ast.unparse(field.target): " ".join(str(ast.literal_eval(text.value)).split())

@@ -27,6 +27,9 @@ class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "l
     The same command again goes on where it was. A plan is printed first.
     """
 
+    main = ("learners", "grid", "seeds", "tune", "out", "plan", "workers", "expert", "policy", "rounds")
+    main += ("steps_per_round", "budget")
+
     study: Positional[Annotated[str, arg(metavar="ENV|STUDY.toml")]]
     """A Gymnasium id such as Hopper-v5, or a file that says it all (options given here win)."""
     out: Folder = None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
 
+    main = ("expert", "learner", "policy", "loss", "rounds", "steps_per_round", "budget", "episodes", "seed")
+    main += ("out", "resume", "explain")
+
     env: Positional[Annotated[str | None, arg(metavar="[ENV]", help_behavior_hint="")]] = None
     """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
     config: Folder = None
@@ -65,6 +68,10 @@ def run(options: Train) -> int:
 
 def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
+    if options.resume and options.out is not None and not options.out.exists():
+        raise UserError(
+            f"resume: there is no folder {str(options.out)!r}; without --resume a new run begins there."
+        )
     given = options.given() | ({} if options.env is None else {"env": options.env})
     if options.config is not None:
         spec = RunSpec.read(options.config, **given)

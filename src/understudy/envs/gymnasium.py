@@ -24,7 +24,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import MissingExtra, UserError, failure, shorten, suggest
+from ..errors import MissingExtra, UserError, failure, kind_of, shorten, suggest
 from ..nested import part_at, stack
 from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
@@ -165,7 +165,7 @@ class WithInfos(gym.Wrapper):
         return self._beside(seen, info), info
 
     def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Any]]:
-        seen, reward, terminated, truncated, info = self.env.step(action)
+        seen, reward, terminated, truncated, info = _five(self.env.step(action))
         return self._beside(seen, info), reward, terminated, truncated, info
 
     def _beside(self, seen: Any, info: Info) -> dict[str, Nested]:
@@ -321,7 +321,7 @@ class GymnasiumVector:
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
         for slot, seed in zip(slots, seeds, strict=True):
             try:
-                seen, info = self._envs[slot].reset(seed=int(seed))
+                seen, info = _two(self._envs[slot].reset(seed=int(seed)))
                 self._show(slot, seen, info)
             except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
@@ -344,7 +344,7 @@ class GymnasiumVector:
         for i, slot in enumerate(slots.tolist()):
             try:
                 made = envs[i].receive() if ahead else envs[i].step(actions[i])
-                seen, rewards[i], ended[0, i], ended[1, i], info = made
+                seen, rewards[i], ended[0, i], ended[1, i], info = _five(made)
                 self._show(slot, seen, info)
             except Exception as error:
                 self.broken[slot], rewards[i] = error, np.nan
@@ -355,6 +355,28 @@ class GymnasiumVector:
     def close(self) -> None:
         for env in self._envs:
             env.close()
+
+
+def _five(made: Any) -> Any:
+    """What a step returned, which must be Gymnasium's five values."""
+    if isinstance(made, tuple) and len(made) == 5:
+        return made
+    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
+    old = ", as the old gym did" if isinstance(made, tuple) and len(made) == 4 else ""
+    raise UserError(
+        f"environment: its step returned {count}{old}, and Gymnasium's step returns five: "
+        "observation, reward, terminated, truncated, info."
+    )
+
+
+def _two(made: Any) -> Any:
+    """What a reset returned, which must be Gymnasium's two values."""
+    if isinstance(made, tuple) and len(made) == 2:
+        return made
+    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
+    raise UserError(
+        f"environment: its reset returned {count}, and Gymnasium's reset returns two: observation, info."
+    )
 
 
 def _fit(seen: Any, space: Space) -> None:

@@ -110,6 +110,23 @@ class TrainedPolicy:
         self._step = forward_step(policy, params) if policy.memory else None
         self._state: Memory | None = None
 
+    def __repr__(self) -> str:
+        return f"TrainedPolicy({self.policy.name}, {self.observations.space()} to {self.actions.space()})"
+
+    def __str__(self) -> str:
+        config = self.policy.config()
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.params))
+        told = ", ".join(f"{name} {config[name]}" for name in ("widths", "activation") if name in config)
+        remembers = "; it remembers the episode: reset() before each" if self.remembers else ""
+        return "\n".join(
+            [
+                f"Policy {self.policy.name}, {size:,} parameters" + (f" ({told})" if told else ""),
+                f"  sees  {self.observations.space()}",
+                f"  acts  {self.actions.space()}",
+                f"  use   action = policy(observation){remembers}",
+            ]
+        )
+
     def outputs(self, row: np.ndarray) -> np.ndarray:
         """The raw outputs (k,) for one encoded row, an episode's first: a mean action, or logits."""
         return self._forward(self.normaliser(row))

@@ -356,6 +356,18 @@ class Certificate(NamedTuple):
     reason: str = ""
     """Why there is no finite certified bound, in one sentence; empty where there is one."""
 
+    def __str__(self) -> str:
+        if self.kind != "certificate":
+            lines = [f"Estimate of the regret: {self.regret:.6g}; nothing is proved"]
+        else:
+            lines = [f"Certificate: measured regret {self.regret:.6g}"]
+            if math.isfinite(self.high):
+                against = f", against policies of norm at most {self.norm:.4g}"
+                lines.append(f"  proved  the regret is from {self.low:.6g} to {self.high:.6g}{against}")
+            if math.isfinite(self.bound):
+                lines.append(f"  bound   {self.bound:.6g}, certified for every round so far")
+        return "\n".join([*lines, *([f"  reason  {self.reason}"] if self.reason else [])])
+
     @property
     def holds(self) -> bool:
         """Whether all of the interval (of an estimate: the measured regret) is within the bound. Numbers that

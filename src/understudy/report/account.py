@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import shlex
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from ..studies import Entry, Result
 
 Curve: TypeAlias = dict[str, list[float] | int]
-AXES = ("rounds", "steps", "labels", "seconds")
+AXES = ("labels", "steps", "rounds", "seconds")
 CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss"}
-POINTS = 160
-"""Most points of a curve."""
+POINTS, SPARK = 160, 24
+"""Most points of a curve, and of a small one in a table."""
 DETAILED = 60
 """Most runs that are shown by themselves: of each group the best, the median and the worst come first."""
 SPELLED = {"eta": "η", "alpha": "α"}
@@ -119,7 +120,10 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
     troubles = [run for run in sources if run.state in ("failed", "unreadable")][:200]
     return {
         "verdicts": verdicts(groups),
-        "groups": [group.plain() | drawn for group, drawn in zip(groups, looks, strict=True)],
+        "groups": [
+            group.plain() | drawn | {"short": short}
+            for group, drawn, short in zip(groups, looks, short_names(groups), strict=True)
+        ],
         "envs": list(dict.fromkeys(group.env for group in groups)),
         "counts": dict(Counter(run.state for run in sources)),
         "going": sum(run.going for run in sources if run.state == "unfinished"),
@@ -193,6 +197,70 @@ def name_group(mine: Labels) -> str:
     """
     more = [f"{SPELLED.get(k, k)} = {_short(v)}" for k, v in mine.items() if k not in ("env", "learner")]
     return look(mine["learner"]).label + (f" ({', '.join(more)})" if more else "")
+
+
+def short_names(groups: Sequence[Group]) -> list[str]:
+    """For each group the fewest words that set it apart from the others of its environment: of one setting
+    where that is enough, else of two or three, else its whole name.
+    """
+    found: list[str] = []
+    for group in groups:
+        others = [other.labels for other in groups if other.env == group.env]
+        names = ["learner", "budget", *(name for name in FIELDS if any(name in each for each in others))]
+        names = [
+            name for name in dict.fromkeys(names) if name != "env" and any(name in each for each in others)
+        ]
+        sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
+        few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
+        words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
+        found.append(group.name if few is None else ", ".join(words) or "default")
+    return found
+
+
+def _sets_apart(names: Sequence[str], labels: Sequence[Labels]) -> bool:
+    return len({json.dumps([one.get(name) for name in names], default=str) for one in labels}) == len(labels)
+
+
+def _word(name: str, value: Json) -> str:
+    """A setting in a word or two.
+
+    >>> _word("learner", "ftl"), _word("budget", 400), _word("keep_best", False), _word("eta", 0.1)
+    ('FTL', 'budget 400', 'no keep best', 'η 0.1')
+    """
+    said = SPELLED.get(name, name.replace("_", " "))
+    if name == "learner":
+        return look(str(value)).label
+    return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
+
+
+def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """A line for every run: those that go on first, then those that have stopped without an end."""
+    order = ["running", "waiting", "stopped", "failed", "unreadable", "finished"]
+    lines: list[dict[str, Any]] = []
+    for run in sources:
+        returns, losses = (np.asarray(run.columns.get(name, ()), float) for name in ("return_mean", "loss"))
+        drawn = next((each for each in (returns, losses) if np.isfinite(each).sum() > 1), returns)
+        drawn = drawn[np.isfinite(drawn)]
+        state = run.state
+        if state == "unfinished":
+            state = "running" if run.going and run.rounds else "waiting" if run.going else "stopped"
+        lines.append(
+            {
+                "name": run.name,
+                "folder": str(run.folder),
+                "env": run.env,
+                "learner": look(run.learner).label,
+                "seed": run.settings.get("seed"),
+                "labels": run.last("labels"),
+                "score": run.score,
+                "rounds": run.rounds,
+                "planned": run.planned,
+                "state": state,
+                "spark": shorten_numbers(drawn[thin(len(drawn), SPARK)]) if len(drawn) else [],
+                "drawn": "return" if drawn is not losses and np.isfinite(returns).sum() > 1 else "loss",
+            }
+        )
+    return sorted(lines, key=lambda line: order.index(line["state"]))
 
 
 def _short(value: Json) -> str:
@@ -439,6 +507,7 @@ def describe_run(run: Source, group: int) -> dict[str, Json]:
         "learner": look(run.learner).label,
         "seed": run.settings.get("seed"),
         "state": run.state,
+        "going": run.going,
         "trouble": run.trouble,
         "rounds": run.rounds,
         "planned": run.planned,

@@ -58,7 +58,7 @@ def inspect(
     """
     try:
         run = Record.load(folder)
-        shown: dict[str, Any] = {"timeline": timeline(run)}
+        shown: dict[str, Any] = {"timeline": timeline(run), "floor": entropy(run)}
         compared = compare(run)
     except UserError as error:
         return {"missing": str(error)}
@@ -93,6 +93,30 @@ def timeline(run: Record) -> dict[str, list[float] | int]:
     asked = np.add.reduceat((weights > 0).astype(float), edges[:-1]) / sizes
     shares = {"acted": acted.round(4).tolist(), "asked": asked.round(4).tolist()}
     return {"x": edges[:-1].tolist(), "end": len(flags), **shares}
+
+
+def entropy(run: Record) -> dict[str, list[float]] | None:
+    """The mean entropy of the expert's labels in each round, below which no cross-entropy is; None where the
+    labels are single actions, and it is zero.
+    """
+    actions, rounds = run.policy.actions, run.ledger["round"]
+    if not actions.categorical or run.settings["loss"] not in ("auto", "cross-entropy"):
+        return None
+    targets, weights = np.asarray(run.samples("targets"), float), np.asarray(run.samples("weights"), float)
+    if targets.shape[1:] != (sum(actions.counts),):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = -np.nansum(targets * np.log(targets), axis=1)
+    if not (each > 1e-6).any():
+        return None
+    edges = np.concatenate([[0], run.demos + run.ledger["steps"]])
+    found = [
+        (float(number), float(np.average(each[a:b], weights=weights[a:b])))
+        for number, a, b in zip(rounds, edges, edges[1:], strict=False)
+        if weights[a:b].sum() > 0
+    ]
+    shown: list[tuple[float, float]] = [found[place] for place in thin(len(found), 300)] if found else []
+    return {"x": [x for x, _ in shown], "y": [round(y, 6) for _, y in shown]} if shown else None
 
 
 def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:

@@ -24,11 +24,11 @@ from ..disk import Json
 from ..errors import UserError
 from ..runs import NAMES
 from . import sources
-from .account import account
+from .account import account, overview
 from .details import inspect
 from .sources import Source
 
-SCRIPTS = ("base.js", "charts.js", "compare.js", "run.js", "moments.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "overview.js", "compare.js", "run.js", "moments.js", "page.js")
 LOOKED_INTO = 12
 """Most runs whose samples are looked at."""
 LAST = ("average_loss", "regret", "regret_low", "regret_high", "bound")
@@ -246,7 +246,7 @@ class Live:
         self._details: dict[Path, tuple[Mark, dict[str, Json]]] = {}
         self._ended: list[tuple[Path, Mark]] = []
         self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        sources.find_folders(self._paths)  # a folder without runs is refused at once
+        sources.find_folders(self._paths, "watch")  # a folder without runs is refused at once
         self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
         self._thread.start()
 
@@ -281,7 +281,7 @@ class Live:
                 if path not in self._read or self._read[path][0] != now:
                     self._read[path] = now, sources.read_folder(path, check=False)
                 read += self._read[path][1]
-            page = account(read)
+            page = account(read) | {"overview": overview(read)}
             self._ended = []
             for run in chosen(page["runs"]):
                 path = Path(run["folder"])

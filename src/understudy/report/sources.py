@@ -109,16 +109,18 @@ class Source:
         return float(self.spent.get("total", math.nan))
 
 
-def find_folders(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The folders of runs and of studies at and below `paths`, in order, each once."""
+def find_folders(paths: Iterable[str | os.PathLike[str]], who: str = "report") -> list[Path]:
+    """The folders of runs and of studies at and below `paths`, in order, each once; errors begin with
+    `who`.
+    """
     known: dict[Path, Path] = {}
     for given in paths:
         path = Path(given)
         if not path.is_dir():
-            raise UserError(f"report: there is no folder {str(given)!r}.")
+            raise UserError(f"{who}: there is no folder {str(given)!r}.")
         below = list(_below(path, DEEP))
         if not below:
-            raise UserError(f"report: {str(given)!r} holds neither a run nor a study.")
+            raise UserError(f"{who}: {str(given)!r} holds neither a run nor a study.")
         for folder in below:
             known.setdefault(folder.resolve(), folder)
     return list(known.values())

@@ -23,6 +23,7 @@ from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, T
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
+from ..progress import EVALUATING, KEEPING, TRAINING
 from ..samples import not_finite_rows
 from ..spec import Environment, mapping
 from ..student import Understudy
@@ -329,7 +330,8 @@ class Judge:
     was begun or resumed.
     """
 
-    def __init__(self, student: Understudy, arena: Arena):
+    def __init__(self, student: Understudy, arena: Arena, tell: Callable[[str], None]):
+        self._tell = tell
         self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
         self.best: Best | None = None
         self.compared = self.calls = 0
@@ -370,8 +372,7 @@ class Judge:
 
     def _look(self, clock: Callable[[str], None]) -> Evaluation:
         """The last policy in those episodes by which all runs are judged, or in the first of them."""
-        self.student.complete()
-        clock("solve")
+        self._complete(clock, EVALUATING)
         count = self.plan.judging if self.student.finished else self.plan.looks
         found = self.arena.of_policy(self.student.shown(), (JUDGED[0], count, JUDGED[1]))
         self.evaluation = found if self.student.finished else self.evaluation
@@ -384,8 +385,7 @@ class Judge:
         if student.resolved.ensemble < 2 or (self.best is not None and self.best.equal):
             return found
         clock("evaluate")
-        student.complete()
-        clock("solve")
+        self._complete(clock, EVALUATING)
         mean = self._compared(student.ensemble)
         return mean if not mean.mean < found.mean else found
 
@@ -467,6 +467,13 @@ class Judge:
         elif self.best is None:
             student.complete()
         clock("evaluate")
+
+    def _complete(self, clock: Callable[[str], None], then: str) -> None:
+        if self.student.resolved.ensemble > 1 and not self.student.ensemble:
+            self._tell(TRAINING)
+            self.student.complete()
+            self._tell(then)
+        clock("solve")
 
     def measure_expert(self, episodes: int, clock: Callable[[str], None]) -> None:
         """Plays the expert on the first of the episodes that judge the policy."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import inspect
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .. import machine
 from ..defaults import Timetable
 from ..errors import interruptible
-from ..progress import Rounds, show_bar
+from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
@@ -22,6 +25,8 @@ from .run import Run
 if TYPE_CHECKING:
     from ..student import Row
 
+SAME_PACE = ("seed", "rounds", "budget", "eta", "alpha", "episodes", "expert_episodes", "evaluate_every")
+"""Settings on which the time that a unit of a phase takes hardly depends."""
 LONG = 1000
 """Steps from which an episode that has not ended is worth a word: the limit of most environments."""
 P = ParamSpec("P")
@@ -65,10 +70,10 @@ def imitate(
     Args:
       env: a Gymnasium id, a function that makes an environment, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
-      resume: continue the run in `out`. Settings that are not given are those it was begun with, and the end
-        is the same, bit for bit. More rounds or a larger budget extend it. "new-episode" goes on with a new
-        episode where the old one cannot be played again (real machines), and "other-machine" on other cores
-        or libraries, whose last bits may differ.
+      resume: continue the run in `out`, or begin it where there is none. Settings that are not given are
+        those it was begun with, and the end is the same, bit for bit. More rounds or a larger budget extend
+        it. "new-episode" goes on with a new episode where the old one cannot be played again (real machines),
+        and "other-machine" on other cores or libraries, whose last bits may differ.
       progress: True shows a bar on a terminal and a line per round elsewhere; a function is called after
         every round with its number and its row of the ledger.
       sinks: who else gets every row, see `understudy.sinks.sink`: ``["tensorboard", "wandb:mine"]``, objects
@@ -92,11 +97,7 @@ def imitate(
         _warn_spent(run.spec, run.student.timetable)
         _warn_short(run)
         title = f"{run.spec.name} on {run.world.make.name}"
-        tell = (
-            opened.enter_context(show_bar(Rounds(title, run.student.timetable.sizes)))
-            if progress is True
-            else progress
-        )
+        tell = opened.enter_context(show_bar(_bar(title, run))) if progress is True else progress
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
             opened.callback(watch.end)
@@ -109,16 +110,49 @@ def imitate(
                 _warn_endless(run)
             record = run.finish()
         if (person := run.labelling.expert.person) is not None:
+            person.tell("the end", score=None if record.evaluation is None else record.evaluation.mean)
             person.close(_farewell(record))
         watch.summary = record.summary()
+        if isinstance(tell, Rounds) and machine.paces is not None:
+            machine.keep_pace(_kind(run.spec), tell.finish())
         return record
+
+
+def _bar(title: str, run: Run) -> Rounds:
+    """The progress of a run, with what is due in each round and behind the last."""
+    student, spec = run.student, run.spec
+    plan, several = student.timetable, student.resolved.ensemble > 1
+    work: list[dict[str, float]] = []
+    for number, (steps, labels) in enumerate(plan.rounds, 1):
+        here: dict[str, float] = {"collecting": steps, SEARCHING if student.searches(number) else SOLVING: 1}
+        if run.labelling.expensive:
+            here["asking"] = labels
+        if number in plan.evaluated:
+            last = number == len(plan.rounds) and not plan.keep_best
+            here |= {TRAINING: 1} if several else {}
+            here[EVALUATING] = plan.judging if last else plan.looks
+        work.append(here)
+    judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
+    last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
+    how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
+    known = None if machine.paces is None else machine.recall_pace(_kind(spec))
+    return Rounds(title, [*work, last], known=known, **how)
+
+
+def _kind(spec: RunSpec) -> str:
+    """A name for the runs that take as long as this one: its settings, but for those that hardly matter."""
+    told = {name: text for name, text in spec.plain().items() if name not in SAME_PACE}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _farewell(record: Record) -> str:
     """What a person who was the expert reads last."""
-    got = record.evaluation
-    score = "" if got is None else f", and your student's return is {got.mean:.4g}"
-    return f"The run has ended: {record.ledger['labels'][-1]:,} labels{score}."
+    got, rounds, kept = record.evaluation, record.ledger.rounds, record.kept_round
+    which = f"round {kept} of {rounds} (the best)" if kept < rounds else "the last round"
+    text = f"The run has ended: {record.ledger['labels'][-1]:,} labels. The student of {which} is kept."
+    if got is None:
+        return text
+    return f"{text} Its return is {got.mean:.3g}, the mean of {len(got.returns)} new episodes."
 
 
 def _warn_spent(spec: RunSpec, plan: Timetable) -> None:

@@ -40,8 +40,8 @@ AGAIN = 16
 SAME = 1e-4
 """Answers that differ by less are the same: a library may add up in another order."""
 
-Progress = Callable[[int, int, float], None]
-"""Called with labels done, labels asked for and seconds left while a slow expert answers."""
+Progress = Callable[[int, int], None]
+"""Called with labels done and labels asked for while a slow expert answers."""
 
 
 class Labelling(Protocol):
@@ -321,7 +321,7 @@ class Slow:
         self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]
     ) -> dict[int, np.ndarray]:
         labels: dict[int, np.ndarray] = {}
-        size, began, done = self.expert.batch, time.perf_counter(), 0
+        size, done = self.expert.batch, 0
         left = [asked[at : at + size] for at in range(0, len(asked), size)]
 
         def call(part: list[int]) -> np.ndarray:
@@ -346,8 +346,7 @@ class Slow:
                 self._count(len(parts[p]), reason, attempts)
                 done += len(parts[p])
                 if self._progress is not None:
-                    seconds = time.perf_counter() - began
-                    self._progress(done, len(asked), seconds * (len(asked) - done) / done)
+                    self._progress(done, len(asked))
         return labels
 
     def _count(self, states: int, reason: Exception | None, attempts: int) -> None:

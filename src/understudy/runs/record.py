@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from ..errors import UserError, damaged
+from ..errors import UserError, check_name, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
@@ -20,9 +20,12 @@ from .reading import TIMES, read_config, read_ledger, read_summary
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
 
     from ..disk import Json
 
+NUMBERS = ("round", "steps", "labels", "loss", "average_loss", "return_mean", "regret", "bound")
+"""Columns of the ledger that a plot draws."""
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
@@ -110,6 +113,26 @@ class Record:
             "expert_evaluation": self.expert_evaluation and self.expert_evaluation.listed(),
         }
 
+    def plot(self, against: str = "labels") -> Figure:
+        """Loss, return and regret of the rounds as a figure of matplotlib, which a notebook shows and
+        ``savefig("run.png")`` writes.
+
+        Args:
+          against: labels, steps or round.
+
+        >>> import understudy
+        >>> how = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 2}
+        >>> figure = understudy.imitate("CartPole-v1", **how).plot()
+        >>> [axes.get_title() for axes in figure.axes]
+        ['loss', 'return', 'regret']
+        """
+        from ..sinks.notebook import draw
+
+        check_name("against", against, ("labels", "steps", "round"))
+        columns = {name: self.ledger[name].tolist() for name in NUMBERS}
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return draw(f"{self.settings['name']} on {self.settings['env']}", rows, against)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands
         read.
@@ -160,6 +183,29 @@ class Record:
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
         return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
+
+    def __str__(self) -> str:
+        told = self.summary()
+        counts = f"{told['rounds']} rounds, {told['labels']:,} labels, seed {told['seed']}"
+        lines = [f"{told['learner']} on {told['env']}: {counts}"]
+        if self.evaluation:
+            ends = [f"{told[name]:.5g}" for name in ("return_low", "return_high") if told[name] is not None]
+            within = f", 95 % interval {ends[0]} to {ends[1]}" if len({*ends}) == 2 else ""
+            episodes = f"{told['episodes']:.0f} episodes"
+            lines.append(f"  return       {told['return_mean']:.5g} ({episodes}{within})")
+        if (theirs := told["expert_return_mean"]) is not None:
+            card = "" if self.expert_evaluation else " (by its card)"
+            lines.append(f"  the expert's {theirs:.5g}{card}")
+        lines.append(f"  average loss {told['average_loss']:.5g}")
+        if told["regret"] is not None:
+            sort = "" if self.certificate.kind == "certificate" else " (an estimate)"
+            lines.append(f"  regret       {told['regret']:.5g}{sort}")
+        kept = f"round {self.kept_round} of {told['rounds']}"
+        lines.append(f"  policy       that of {kept}, {self.policy.policy.name}")
+        lines.append(
+            f"  kept in      {'no folder: save(path) makes one' if self.folder is None else self.folder}"
+        )
+        return "\n".join(lines)
 
 
 def unmeasured(settings: Mapping[str, Any]) -> str:

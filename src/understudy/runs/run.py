@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from ..errors import UserError
 from ..parts import make_parts
 from ..policies import TrainedPolicy
-from ..progress import format_clock as shown_clock
+from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, summarise_row
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
@@ -129,7 +129,7 @@ class Run:
             )
             self.measuring = parts.expert.probed
             self.collector, arena = self._place(threads, call_alone if together is None else together.call)
-            self.judge = Judge(self.student, arena)
+            self.judge = Judge(self.student, arena, self._tick)
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 self._record = Record.load(self.folder.path)
@@ -191,9 +191,9 @@ class Run:
                 question = student.choose(path)
                 self.labelling.answer(path, question.weights)
                 clock("collect")
-                self._tick("solving, then the best in hindsight" if student.searches(number) else "solving")
+                self._tick(SEARCHING if student.searches(number) else SOLVING)
                 row = student.learn(question, clock=clock)
-        self._tick("evaluating")
+        self._tick(EVALUATING)
         self.judge.after(row, clock)
         self.times.append(clock.laps)
         if self.folder is not None:
@@ -205,9 +205,10 @@ class Run:
         if self._record is not None:
             return self._record
         clock = Clock()
+        self._tick(KEEPING)
         self.judge.finish(clock)
         if episodes := self.student.timetable.measures(expensive=self.labelling.expensive):
-            self._tick("measuring the expert")
+            self._tick(EXPERT)
             self.judge.measure_expert(episodes, clock)
         if self.times:
             for part, seconds in clock.laps.items():
@@ -278,9 +279,9 @@ class Run:
         if self.labelling.expert.person is not None:
             self.labelling.expert.person.tell(stage)
 
-    def _asked(self, done: int, wanted: int, left: float) -> None:
+    def _asked(self, done: int, wanted: int) -> None:
         if wanted > 1:
-            self.progress(f"asking, {done:,} of {wanted:,} labels, {shown_clock(left)} left")
+            self.progress(f"asking, {done:,} of {wanted:,} labels", None, done)
 
     @property
     def _watched(self) -> bool:
@@ -303,6 +304,7 @@ class Run:
             labels=student.labels + here,
             budget=self.student.timetable.budget,
             returns=returns,
+            best=None if self.judge.best is None else self.judge.best.mean,
         )
 
     def close(self) -> None:
@@ -318,6 +320,18 @@ class Run:
     def __repr__(self) -> str:
         done = f"{self.ledger.rounds} of {len(self.student.timetable.sizes)} rounds"
         return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done})"
+
+    def __str__(self) -> str:
+        if self._record is not None:
+            return str(self._record)
+        student, place = self.student, "nothing" if self.folder is None else self.folder.path
+        done = f"{student.round} of {len(student.timetable.sizes)} rounds, {student.labels:,} labels"
+        row = summarise_row(student.rows[-1]) if student.rows else ["iterate over it to play it"]
+        lines = [
+            f"{self.spec.name} on {student.parts.settings['env']}: {done}",
+            f"  last round  {', '.join(row)}",
+        ]
+        return "\n".join([*lines, f"  kept in     {place}"])
 
 
 def spec_of(

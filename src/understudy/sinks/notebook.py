@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import io
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from ..errors import import_extra
@@ -45,18 +48,35 @@ class Notebook(Sink):
 
     def figure(self) -> Figure:
         """The plot of the rows so far, as a figure of matplotlib."""
-        from matplotlib.figure import Figure
+        return draw(self._title, self._rows)
 
-        figure = Figure(figsize=(10, 2.8), layout="constrained")
-        figure.suptitle(self._title, x=0.01, ha="left", fontweight="bold")
-        for axes, (title, columns) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
-            for name, label in columns.items():
-                points = [(row["round"], row[name]) for row in self._rows if name in row]
-                if points:
-                    axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=label)
-            first, last = self._rows[0]["round"], self._rows[-1]["round"]
-            axes.set(title=title, xlabel="round", xlim=(first - 0.5, max(last, first + 1) + 0.5))
-            axes.spines[["top", "right"]].set_visible(False)
-            if len(axes.lines) > 1:
-                axes.legend(frameon=False, fontsize=8)
-        return figure
+
+def draw(title: str, rows: Sequence[Mapping[str, float]], against: str = "round") -> Figure:
+    """Loss, return and regret of these rows against one of their columns, as a figure of matplotlib that a
+    notebook shows. Numbers that are not finite are left out.
+    """
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A figure without a window, which a notebook shows as it is."""
+
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png")
+            return file.getvalue()
+
+    figure = Picture(figsize=(10, 2.8), layout="constrained")
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    for axes, (panel, columns) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        for name, label in columns.items():
+            points = [(row[against], row[name]) for row in rows if math.isfinite(row.get(name, math.nan))]
+            if points:
+                axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=label)
+        axes.set(title=panel, xlabel=against)
+        if against == "round" and rows:
+            first, last = rows[0]["round"], rows[-1]["round"]
+            axes.set_xlim(first - 0.5, max(last, first + 1) + 0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        if len(axes.lines) > 1:
+            axes.legend(frameon=False, fontsize=8)
+    return figure

@@ -1,7 +1,7 @@
 "use strict";
 // Everything is put on the page as text, never as HTML: names of runs come from folders that others may have made.
 
-const page = { axis: "rounds", metric: "average loss", log: false, env: null, run: 0, hidden: new Set(), data: null };
+const page = { axis: "labels", metric: "average loss", log: false, env: null, run: 0, hidden: new Set(), data: null };
 
 function h(tag, given, ...children) {
   const node = tag === "svg" ? null : document.createElement(tag);

@@ -149,6 +149,22 @@ function redraw(all = false) {
   for (const one of charts) if (one.chart || all) one.draw();
 }
 
+// Which lines cannot be seen, because another is drawn over them.
+function covered(series) {
+  const size = Math.max(...series.flatMap((one) => one.y.filter(known)), -Infinity) - Math.min(...series.flatMap((one) => one.y.filter(known)), Infinity);
+  const said = [];
+  series.forEach((one, at) => {
+    const over = series.slice(at + 1).find((other) => {
+      const level = one.level && one.y.length ? other.y.map((theirs) => [one.y[0], theirs]) : null;  // as the expert's is
+      const places = new Map(other.x.map((x, place) => [x, other.y[place]]));
+      const both = level || one.x.map((x, place) => [one.y[place], places.get(x)]).filter(([mine, theirs]) => known(mine) && known(theirs));
+      return both.length && (level || both.length >= 0.9 * one.x.length) && both.every(([mine, theirs]) => Math.abs(mine - theirs) <= 0.005 * (size || 1));
+    });
+    if (over) said.push(`${one.label} lies under ${over.label}`);
+  });
+  return said.length > 4 ? [...said.slice(0, 4), `and ${said.length - 4} more lie under others`] : said;
+}
+
 // The range of values, with zero in it where it is near.
 function around(values, given = {}) {
   const found = values.filter(known);

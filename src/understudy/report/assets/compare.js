@@ -1,6 +1,6 @@
 // What several groups of runs came to, side by side: the table, and curves along a chosen axis.
 
-const AXES = [["rounds", "Rounds", "round"], ["steps", "Steps", "steps"], ["labels", "Labels", "labels"], ["seconds", "Seconds", "seconds"]];
+const AXES = [["labels", "Labels", "labels"], ["steps", "Steps", "steps"], ["rounds", "Rounds", "round"], ["seconds", "Seconds", "seconds"]];
 
 const shown = (data) => data.groups.map((one, place) => ({ ...one, place })).filter((one) => one.labels.env === page.env);
 
@@ -13,7 +13,7 @@ function swatch(group) {
 function toggle(group) {
   const off = page.hidden.has(group.name);
   const flip = () => { if (off) page.hidden.delete(group.name); else page.hidden.add(group.name); renew("curves", "compare"); };
-  return h("button", { type: "button", class: "toggle", "aria-pressed": String(!off), onclick: flip, title: off ? "Show its curves" : "Hide its curves" }, swatch(group), group.name);
+  return h("button", { type: "button", class: "toggle", "aria-pressed": String(!off), onclick: flip, title: `${group.name}: ${off ? "show" : "hide"} its curves` }, swatch(group), group.short);
 }
 
 // An interval on a common scale, with the expert as a line.
@@ -47,7 +47,7 @@ function compare(data) {
     h("span", {}, num(one.regret[0]), known(one.regret[0]) && !one.certified ? h("span", { class: "soft" }, " est.") : null),
     whole(one.labels_count), seconds(one.seconds),
   ]);
-  const heads = ["Learner", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Less the expert's", "Average loss", "Regret", "Labels", "Time"];
+  const heads = ["Setting", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Less the expert's", "Average loss", "Regret", "Labels", "Time"];
   return section("compare", "Comparison",
     note("Means over runs with Student's 95 % intervals, which two runs leave wide; of a run alone, over its episodes. Intervals of two rows may overlap although their policies differ, and lie apart although they do not: the sentence above compares them on the same episodes. ",
       experts.some(known) ? "The vertical line is the expert of each row; less the expert's: the mean difference in pairs. " : "", "Regrets marked est. are estimates: nothing is proved of them. ",
@@ -66,9 +66,9 @@ function curves(data) {
     const found = groups.filter((one) => one.curves[metric] && one.curves[metric][axis]);
     const series = found.map((one) => {
       const made = one.curves[metric][axis];
-      return { label: one.name, x: made.x, y: made.middle, low: made.low, high: made.high, colour: one.colour, dashes: one.dashes, dots: made.x.length < 16 };
+      return { label: one.short, x: made.x, y: made.middle, low: made.low, high: made.high, colour: one.colour, dashes: one.dashes, dots: made.x.length < 16 };
     });
-    const experts = new Map(every.filter((one) => known(one.expert[0])).map((one) => [one.expert[0], one.name]));
+    const experts = new Map(every.filter((one) => known(one.expert[0])).map((one) => [one.expert[0], one.short]));
     // Where policies were evaluated once, the axis is that of all rounds: a dot at their end, and not in the middle.
     const once = metric === "return" && series.length && series.every((one) => one.x.length === 1);
     const rounds = once ? groups.flatMap((one) => (one.curves["average loss"][axis] || { x: [] }).x) : [];
@@ -76,15 +76,17 @@ function curves(data) {
     const two = [Math.min(...places), Math.max(...places)];
     if (metric === "return" && series.length) {
       for (const [expert, name] of experts) {
-        series.unshift({ label: experts.size > 1 ? `expert of ${name}` : "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
+        series.unshift({ label: experts.size > 1 ? `expert of ${name}` : "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4, level: true });
       }
     }
-    const ends = found.map((one) => `${one.name} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
+    const ends = found.map((one) => `${one.short} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
+    const under = covered(series);
     return h("figure", {}, h("figcaption", {}, title), chart({
       label: `${title} against ${word}. ${ends.join("; ")}.`, x: word, series, log, height: 280,
       show: axis === "seconds" ? num : whole, xrange: once && two[0] < two[1] ? () => two : undefined,
       range: () => around(series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])),
       empty: metric === "return" ? "There is no return to draw; --episodes 10 measures it, --evaluate-every 5 also on the way." : "No run that counts has a round yet." }),
+      under.length ? note(`${under.join("; ")}.`) : null,
       once ? note("Evaluated after the last round; --evaluate-every 5 does it on the way too.") : null);
   };
   const bands = groups.some((one) => Object.values(one.curves).some((found) => found.rounds && found.rounds.low));

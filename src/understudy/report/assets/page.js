@@ -48,7 +48,7 @@ function files(data) {
     note(`Made by understudy ${data.version} on ${data.made}.`, data.live ? "" : " This page needs no network."));
 }
 
-const PARTS = { verdict, compare, curves, run: alone, files };
+const PARTS = { overview, verdict, compare, curves, run: alone, files };
 
 function renew(...names) {
   const focused = document.activeElement && document.activeElement.closest("[id]");
@@ -72,7 +72,7 @@ function render() {
   const made = Object.values(PARTS).map((draw) => draw(data)).filter(Boolean);
   const root = document.getElementById("page");
   root.replaceChildren(...made);
-  const links = [["compare", "Comparison"], ["curves", "Curves"], ["run", "Run"], ["files", "Files"]].filter(([id]) => document.getElementById(id));
+  const links = [["overview", "Runs"], ["compare", "Comparison"], ["curves", "Curves"], ["run", "Run"], ["files", "Files"]].filter(([id]) => document.getElementById(id));
   document.getElementById("links").replaceChildren(...links.map(([id, text]) => h("a", { href: `#${id}` }, text)));
   begin(root);
 }
@@ -127,6 +127,10 @@ document.getElementById("theme").addEventListener("click", theme);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 window.addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(true); });
 window.addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
+if (page.data.live) {  // what goes on is what one wants to see
+  page.run = Math.max(0, page.data.runs.findIndex((one) => one.going && one.state === "unfinished"));
+  if (page.data.runs[page.run]) page.env = page.data.runs[page.run].env;
+}
 render();
 document.documentElement.dataset.ready = "yes";
 if (page.data.live) live();

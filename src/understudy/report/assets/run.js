@@ -24,7 +24,7 @@ function alone(data) {
   const pick = runs.length > 1 ? h("div", { class: "controls" },
     h("label", { class: "choice" }, h("span", { class: "choice-label" }, "Run"),
       h("select", { id: "run-choice", onchange: (event) => choose(Number(event.target.value)) }, runs.map(({ run: each, place }) =>
-        h("option", { value: place, selected: place === page.run }, `${data.groups[each.group].name}, seed ${each.seed} (${each.name})${each.state === "finished" ? "" : `, ${each.state}`}`)))),
+        h("option", { value: place, selected: place === page.run }, `${data.groups[each.group].short}, seed ${each.seed} (${each.name})${each.state === "finished" ? "" : `, ${each.state}`}`)))),
     h("button", { type: "button", class: "plain", disabled: here === 0, onclick: () => choose(runs[here - 1].place) }, "Previous"),
     h("button", { type: "button", class: "plain", disabled: here === runs.length - 1, onclick: () => choose(runs[here + 1].place) }, "Next"),
     data.left_out ? h("span", { class: "soft" }, `The best, the median and the worst runs of every setting come first; ${whole(data.left_out)} runs are in the tables only.`) : null) : null;
@@ -34,7 +34,7 @@ function alone(data) {
     run.trouble ? h("p", { class: run.state === "unfinished" ? "banner" : "banner wrong" }, run.trouble) : null, body);
 }
 
-const state = (run) => (run.state === "unfinished" ? `round ${run.rounds}${run.planned ? ` of ${run.planned}` : ""}, not finished` : run.state);
+const state = (run) => (run.state === "unfinished" ? `round ${run.rounds}${run.planned ? ` of ${run.planned}` : ""}, ${run.going ? "running" : "stopped without an end"}` : run.state);
 
 function regret(run) {
   const made = run.certificate;
@@ -80,10 +80,12 @@ function losses(run) {
   const { round, loss } = run.columns;
   const found = points(round, loss);
   return part("Loss before each update",
-    h("div", { class: "legend" }, key("#0072B2", "loss of the round", "line"), key("#E69F00", "average so far", "line dashed")),
+    h("div", { class: "legend" }, key("#0072B2", "loss of the round", "line"), key("#E69F00", "average so far", "line dashed"), run.floor ? key("#7F7F7F", "the expert's entropy", "line dotted") : null),
     chart({ label: `Loss before each update against rounds; it begins at ${num(found.y[0])} and ends at ${num(found.y[found.y.length - 1])}.`, x: "round", height: 210, show: whole,
-      series: [{ label: "loss of the round", x: found.x, y: found.y, colour: "#0072B2", dots: found.x.length < 60 }, { label: "average so far", x: round, y: run.columns.average_loss, colour: "#E69F00", dashes: [6, 3] }],
-      range: () => around([...found.y, ...run.columns.average_loss]) }),
+      series: [{ label: "loss of the round", x: found.x, y: found.y, colour: "#0072B2", dots: found.x.length < 60 }, { label: "average so far", x: round, y: run.columns.average_loss, colour: "#E69F00", dashes: [6, 3] },
+        ...(run.floor ? [{ label: "the expert's entropy", x: run.floor.x, y: run.floor.y, colour: "#7F7F7F", dashes: [2, 4], width: 1.4 }] : [])],
+      range: () => around([...found.y, ...run.columns.average_loss, ...(run.floor ? run.floor.y : [])]) }),
+    run.floor ? note(`The labels are the expert's probabilities, so no policy's loss is below the expert's entropy, which is ${num(run.floor.y[run.floor.y.length - 1])} in the last round: the part above it is what is still to learn.`) : null,
     note(`The loss of a round is measured on the states of that round before the policy learns from them. It may rise${run.rises ? `, as it does ${many(run.rises, "time")} here` : ""}: a changed policy visits states that it has not seen yet.`));
 }
 
