@@ -69,6 +69,9 @@ def test_every_choice_has_a_reason_and_the_moment_of_what_only_data_decide():
         "standardise": "after round 1",
         "looks": "in every evaluation on the way",
     }
+    few = choices(env="Pendulum-v1", budget=400)["ensemble"]
+    assert (few.value, few.when) == (5, "until the best is as good as the expert")
+    assert choices(env="Pendulum-v1", budget=400, keep_best="no")["ensemble"].when == "now"
     exact = choices(env="CartPole-v1", policy="linear")["solver"]
     assert exact.candidates == ("newton", "block-lbfgs")
 

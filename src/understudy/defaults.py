@@ -849,7 +849,8 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
     apart = type(policy) is MLP and _free(learner) and spec.init is None
     few = apart and _few(decisions, policy)
     reason = "few labels: the mean of several networks is better" if few else "the network that acts"
-    count = decisions.decide("ensemble", MEMBERS if few else 1, reason)
+    when = "until the best is as good as the expert" if few and decisions["keep_best"] else "now"
+    count = decisions.decide("ensemble", MEMBERS if few else 1, reason, when=when)
     if count > 1 and not apart:
         raise UserError(
             f"ensemble: {count!r} is for networks (mlp) which FTL or BC trains without init; the "

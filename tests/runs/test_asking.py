@@ -324,7 +324,7 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert [(plan.keep_best, len(plan.evaluated)) for plan in plans] == [(True, 11), (False, 1)]
 
 
-def test_a_network_that_is_new_in_an_ensemble_is_trained_longer_and_goes_on():
+def test_a_network_that_is_new_in_an_ensemble_is_trained_longer_and_goes_on(tmp_path):
     trained, solve = [], Understudy._solved
 
     def solved(student, losses, starts, keys):
@@ -346,6 +346,9 @@ def test_a_network_that_is_new_in_an_ensemble_is_trained_longer_and_goes_on():
         assert len(trained) == ANEW * run.ledger.rounds
     imitated = [imitate(**settings | {"evaluate_every": every}) for every in (0, 1)]
     assert _same(*(one.policy.params for one in imitated))
+    compared = settings | {"expert_episodes": 2, "keep_best": True}
+    run, again = resumed(partial(imitate, **compared), tmp_path, 1, 3)  # members and the race go on
+    assert run.expert_calls == again.expert_calls > 2 * 50
 
 
 def test_a_return_that_is_no_number_is_behind_every_other():

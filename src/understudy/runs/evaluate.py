@@ -23,7 +23,7 @@ from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, T
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
-from ..progress import EVALUATING, KEEPING, TRAINING
+from ..progress import EVALUATING, TRAINING
 from ..samples import not_finite_rows
 from ..spec import Environment, mapping
 from ..student import Understudy
