@@ -23,6 +23,7 @@ from rich.text import Text
 from understudy import UserError, disk, use_cache
 from understudy.cli import guarded
 from understudy.errors import check_int, check_name, unknown
+from understudy.machine import count_cores
 from understudy.progress import silent, stages
 from understudy.report import tables
 
@@ -55,6 +56,7 @@ HOST = {
     "mujoco": "Hopper and Walker2d: linear and network policies, tuned, with the claims",
     "atari": "Pong and Breakout from pixels: linear and end to end, with the claims",
 }
+ARENA = "published rules of interactive imitation, judged alike: labels and seconds to a proof of done"
 THEOREM = "FTL's regret on an MDP stays below its bound, and where it does not"
 
 EVERY = {
@@ -87,6 +89,19 @@ OF_THEOREM = {
     "--rounds": (40, "rounds played"),
     "--seed": (0, "seed of the random MDP"),
 }
+OF_ARENA = {
+    "--scale": ("small", "small (three environments, three seeds: 15 minutes on two cores) or full"),
+    "--part": (list, "hopper, walker2d, halfcheetah, ant, double-pendulum, cartpole, acrobot or pendulum"),
+    "--rule": (list, "rules of the arena, such as ours, dagger or stagger (default: all)"),
+    "--expert": (list, "clean (the default), noisy or weak"),
+    "--student": (list, "network (128-128, the default), narrow (8-8) or linear"),
+    "--protocol": (list, "done (labels to a proof, the default) or offline (1,000 states are given)"),
+    "--seeds": (str, "seeds, as in 101-105 or 1,2,3; by default 101-110, in the small arena 1-3"),
+    "--jobs": (int, "worker processes of one core each (default: one per core)"),
+    "--minutes": (float, "end the runs under way after so many minutes, without a result (small: 14)"),
+    "--keep": (Path, "keep every run in this folder, from which the same command goes on"),
+    "--tables": (Path, "play nothing: judge and draw what an earlier --keep holds"),
+}
 OWN = {
     "mujoco": {"--part": (list, "linear, linear-100 (rounds of 100), network or network-sls")},
     "atari": {"--game": (str, "pong or breakout"), "--policy": (str, "linear or nature_cnn")},
@@ -116,7 +131,7 @@ def studies() -> dict[str, tuple[str, dict[str, Any]]]:
     """By name: what a study is about, and its options."""
     found = {name: (one.about, OF_PURE | EVERY) for name, one in PURE.items()}
     found |= {name: (about, OWN[name] | OF_HOST | EVERY) for name, about in HOST.items()}
-    return found | {"theorem": (THEOREM, OF_THEOREM | EVERY)}
+    return found | {"theorem": (THEOREM, OF_THEOREM | EVERY), "arena": (ARENA, OF_ARENA | EVERY)}
 
 
 def parser() -> Parser:
@@ -164,8 +179,8 @@ def _run(args: list[str]) -> int:
         if options.json:
             around.enter_context(tables.json_only())
         disk.refuse_taken(options.out)
-        kind = theorem if options.study == "theorem" else pure if options.study in PURE else host
-        return kind(options)
+        alone = {"theorem": theorem, "arena": arena}
+        return alone.get(options.study, pure if options.study in PURE else host)(options)
 
 
 def pure(options: Options) -> int:
@@ -191,8 +206,7 @@ def host(options: Options) -> int:
     """Runs what is not in the folder of the study yet, and reports on all of it; 1 when every run failed."""
     study = importlib.import_module(f".{options.study}", __package__)
     reporter = importlib.import_module(f".{options.study}_report", __package__)
-    if options.out and options.keep and options.keep.resolve().is_relative_to(options.out.resolve()):
-        raise UserError("out: it must not be the folder of --keep, nor hold it; name another.")
+    _apart(options)
     check_name("scale", options.scale, study.SCALES)
     if options.tables is not None:
         return _again(options, reporter)
@@ -209,6 +223,12 @@ def host(options: Options) -> int:
         seeds = ", ".join(map(str, scale.seeds))
         _report(options, reporter, done, [("scale", options.scale), ("seeds", seeds)], began)
     return int(all(result.error for one in done for _, result in one.final))
+
+
+def _apart(options: Options) -> None:
+    """Refuses to write the report into the folder of the runs."""
+    if options.out and options.keep and options.keep.resolve().is_relative_to(options.out.resolve()):
+        raise UserError("out: it must not be the folder of --keep, nor hold it; name another.")
 
 
 def _again(options: Options, reporter: Any) -> int:
@@ -256,6 +276,54 @@ def _asked(
     for name in found:
         check_name(field, name, names)
     return found or list(names if default is None else default)
+
+
+def arena(options: Options) -> int:
+    """Plays the runs of the arena that are missing, and reports on all that were asked for."""
+    from . import arena, arena_report
+
+    check_name("scale", options.scale, arena.SCALES)
+    _apart(options)
+    scale, began = arena.SCALES[options.scale], _clock()
+    asked = {
+        f"{field}s": tuple(_asked(options, field, names, getattr(scale, f"{field}s")))
+        for field, names in arena.NAMES.items()
+    }
+    seeds = scale.seeds if options.seeds is None else _listed(options.seeds)
+    settings = list(dataclasses.replace(scale, seeds=seeds, **asked).settings())
+    shown = [("scale", options.scale), ("seeds", ", ".join(map(str, seeds)))]
+    if options.tables is not None:
+        _report(options, arena_report, arena_report.read(options.tables), [], began)
+        return 0
+    check_int("jobs", jobs := count_cores() if options.jobs is None else options.jobs)
+    minutes = scale.minutes if options.minutes is None else options.minutes
+    if not minutes > 0:
+        raise UserError(f"minutes: {minutes:g} is not above 0.")
+    with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
+        folder = options.keep or Path(temporary)
+        with stages("runs") as show:
+            ended = arena.study(settings, folder, jobs=jobs, minutes=minutes, progress=show)
+        if not ended and not (folder / arena.FOLDER).is_dir():
+            raise UserError(f"minutes: none of {len(settings)} runs has ended in {minutes:g}; give more.")
+        names = {one.id for one in settings}
+        done = [run for run in arena_report.read(folder) if arena.id_of(run) in names]
+        _report(options, arena_report, done, [*shown, ("asked for", f"{len(settings):,} runs")], began)
+    return 0
+
+
+def _listed(text: str) -> tuple[int, ...]:
+    """Seeds as they are typed.
+
+    >>> _listed("101-103"), _listed("1,5")
+    ((101, 102, 103), (1, 5))
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UserError(f"seeds: {text!r} is no list of seeds; 101-105 or 1,2,3 is accepted.")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(found))
 
 
 def theorem(options: Options) -> int:

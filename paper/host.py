@@ -141,7 +141,7 @@ def play_part(
 
     over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
     how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": report}
-    tuned = tune(candidates or whole, over, home / "tuning", keep=keep, **how, **options)
+    tuned = tune(candidates or whole, over, home / "tuning", candidates=keep, **how, **options)
     best = [one.labels for one in tuned.choices]
 
     def wanted(entry: Entry) -> bool:

@@ -72,3 +72,24 @@ def counted(observation: Any) -> Any:
     with open(os.environ["ROOM_ASKED"], "a") as file:
         file.write("1\n")
     return expert(observation)
+
+
+def placed(observation: Any) -> Any:
+    """The expert, slow, with a line for every answer in the file that ROOM_PLACED names: the node of a Ray
+    cluster on which it was given, and the state.
+    """
+    time.sleep(0.05)
+    if "ROOM_PLACED" in os.environ:
+        import ray
+
+        with open(os.environ["ROOM_PLACED"], "a") as file:
+            file.write(f"{ray.get_runtime_context().get_node_id()} {observation.tobytes().hex()}\n")
+    return expert(observation)
+
+
+def hangs(observation: Any) -> Any:
+    """The expert, which hangs on one side of the cube and fails on the other."""
+    if observation[0] < -0.5:
+        raise RuntimeError("too far")
+    time.sleep(60 if observation[0] > 0.5 else 0)
+    return expert(observation)

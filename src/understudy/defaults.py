@@ -580,7 +580,7 @@ def policy(decisions: Decisions, space: Space, actions: Actions, teacher: Expert
 
     spec, options, squash = decisions.spec, decisions.options("policy"), decisions.spec.squash
     name, by = spec.policy, decisions.by
-    if spec.expert is None:
+    if spec.expert is None and spec.experts is None:
         decisions.note("expert", teacher.name, "it comes with the package for this environment")
     if not isinstance(name, str):
         made = POLICIES.resolve(name)

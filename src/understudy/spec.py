@@ -47,6 +47,9 @@ Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | P
 """An id, a function that makes an environment, or an environment."""
 T = TypeVar("T")
 
+Experts: TypeAlias = "Mapping[str, Any] | Sequence[tuple[str, Any]]"
+"""Names, and what makes experts of them, in an order."""
+
 PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
@@ -74,7 +77,14 @@ class Settings:
     expert: Source = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
-    (person:terminal)."""
+    (person:terminal). ray: before a name asks it on a Ray cluster, with expert_workers actors."""
+    experts: Experts | None = None
+    """Several experts in place of one, by name: a table, or as JSON '{"walk": "walk.zip", "run": "run.zip"}'.
+    Each may be a table of its own, with expert, expert_sees and other options of an expert."""
+    route: Any = None
+    """Which of the experts labels a state: a key or slice of the observation or an entry of the info, as in
+    task, [4:5] or info:task, or module:function. It gives a name, or a number from 0 in the order of the
+    experts."""
     expert_sees: str | None = _of("expert")
     """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
@@ -92,9 +102,9 @@ class Settings:
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
     expert_workers: int | str | None = None
-    """Questions under way at once, for an expert that is slow or expensive: a number (threads), or
-    processes:N. Such an expert is asked about a state once, after the round, and is not played for its
-    return."""
+    """Questions under way at once, for an expert that is slow or expensive: a number (threads), processes:N,
+    or ray:N (actors on a Ray cluster). Such an expert is asked about a state once, after the round, and is
+    not played for its return."""
     expert_timeout: float | None = _least(None, 0.0)
     """Seconds after which a slow expert's answer is given up (default: none)."""
     expert_retries: int = _least(2, 0)
@@ -165,7 +175,7 @@ class Settings:
     """Stop after so many labels; the last round asks for what is left."""
     ask: str | Rule | None = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
-    rounds the preset practical spreads it), random:K, fraction:P, distance:K,
+    rounds the preset practical spreads it), random:K, fraction:P, distance:K, radius:R,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
     about whatever the rule."""
     random_share: float | None = _of("ask")
@@ -260,7 +270,7 @@ OLD_NAMES = {
 }
 """What settings were called before they had the words of the field."""
 WORLD = (
-    *("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos"),
+    *("env", "env_kwargs", "student_sees", "expert", "experts", "route", "expert_options", "demos"),
     *OPTIONS["expert"],
     *("expert_workers", "expert_timeout", "expert_retries"),
 )
@@ -312,6 +322,16 @@ class RunSpec(Settings):
             door = self.expert.removeprefix("person:")
             self._spell("expert_options", {**self.expert_options, "door": door})
             self._spell("expert", "person")
+        self._refuse_experts()
+        if isinstance(self.expert, str) and self.expert.startswith("ray:"):
+            count = str(self.expert_workers)
+            if not count.isdecimal():
+                raise UserError(
+                    f"expert_workers: {self.expert!r} needs a number of actors, as in expert_workers 32; it "
+                    f"is {self.expert_workers!r}."
+                )
+            self._spell("expert", self.expert.removeprefix("ray:"))
+            self._spell("expert_workers", f"ray:{count}")
         if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
             what = "none was named; give" if self.env is None else f"{self.env!r} is not"
             raise UserError(f"env: {what} the id of an environment, such as 'Hopper-v5'.")
@@ -342,6 +362,28 @@ class RunSpec(Settings):
             parse_memory(self.memory)
         for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
+
+    def _refuse_experts(self) -> None:
+        """Refuses what does not go with several experts."""
+        if self.experts is None:
+            if self.route is not None:
+                raise UserError(f"route: {self.route!r} is for several experts; name them (experts).")
+            return
+        if self.expert is not None:
+            raise UserError(f"experts: {describe(self.expert)!r} is the expert already; leave one of them.")
+        if any(isinstance(one, str) and one.startswith("ray:") for _, one in self.experts):
+            raise UserError("experts: a pool on Ray is one for all of them; say expert_workers ray:N.")
+        if self.route is None:
+            raise UserError(
+                "route: it says which of the experts labels a state; give a key of the observation, "
+                "info:NAME or a function."
+            )
+        if options := self.options("expert"):
+            name = next(iter(options))
+            raise UserError(
+                f"{name}: each of several experts has options of its own: experts={{'walk': {{'expert': …, "
+                f"{name!r}: …}}, …}}."
+            )
 
     def _spell(self, name: str, value: Setting) -> None:
         """The same setting in its one spelling."""
@@ -393,16 +435,18 @@ class RunSpec(Settings):
         return self.expert == "person" or getattr(self.expert, "person", None) is not None
 
     @property
-    def workers(self) -> tuple[int, bool] | None:
-        """How many questions to a slow expert are under way at once, and whether in processes."""
+    def workers(self) -> tuple[int, str] | None:
+        """How many questions to a slow expert are under way at once, and where: in threads, processes or
+        actors of ray.
+        """
         if self.expert_workers is None:
             return None
         kind, _, count = str(self.expert_workers).rpartition(":")
-        if kind not in ("", "threads", "processes") or not count.isdecimal() or int(count) < 1:
+        if kind not in ("", "threads", "processes", "ray") or not count.isdecimal() or int(count) < 1:
             raise UserError(
-                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
+                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1, processes:N or ray:N."
             )
-        return int(count), kind == "processes"
+        return int(count), kind or "threads"
 
     @property
     def name(self) -> str:
@@ -683,6 +727,17 @@ def mapping(name: str, value: Setting, rules: Mapping[str, float] | None = None)
     return {str(key): entry for key, entry in value.items()}
 
 
+def _experts(name: str, value: Setting, rules: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Pairs, in their order, which JSON with sorted keys would not keep of a table."""
+    pairs: Any = value if is_sequence(value) else list(mapping(name, value).items())
+    if not pairs or not all(is_sequence(pair) and len(pair) == 2 for pair in pairs):
+        raise UserError(f"{name}: {describe(value)!r} is not a table such as {{'walk': 'walk.zip', …}}.")
+    names = [str(key) for key, _ in pairs]
+    if twice := [key for key in names if names.count(key) > 1]:
+        raise UserError(f"{name}: {twice[0]!r} is there twice.")
+    return tuple((str(key), expert) for key, expert in pairs)
+
+
 READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
     "int": _whole,
     "float": _number,
@@ -690,6 +745,7 @@ READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
     "str": _word,
     "tuple[int, ...]": _widths,
     "Mapping[str, Setting]": mapping,
+    "Experts": _experts,
 }
 """By the type of a field; what has no type here, such as a learner, is checked with its registry."""
 

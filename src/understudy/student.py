@@ -84,6 +84,16 @@ EXTRA = {
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+BY_EXPERT = {
+    "round": "t, from 1",
+    "expert": "its name",
+    "labels": "its labels so far",
+    "loss": "the loss on its states of the round, before the update; nan where it has none, or of a policy "
+    "with memory",
+    "agreement": "share of these states where the policy's most likely action was its; nan where actions are "
+    "not one choice",
+}
+"""Columns of the account of several experts, with a row a round and expert."""
 COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
 KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
@@ -181,6 +191,7 @@ class Understudy:
         self.automatic = None if scale is None else Automatic(scale)
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[Row] = []
+        self.by_expert: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Rows | None = None
@@ -342,6 +353,25 @@ class Understudy:
 
     # ---------------------------------------------------------------------------------- learning
 
+    def answer(self, question: Question, places: ArrayLike, labels: ArrayLike) -> int:
+        """Enters labels of some states of a question as they come; how many of its states have none yet.
+
+        places (j,): which of the k states of the question, from 0; labels (j, …). They may come in any order,
+        days apart, and twice: what is learnt is the same, so a second label of a state that is another one is
+        refused. `save` keeps what has come. `learn` without labels then plays the round.
+        """
+        self._check_open(question)
+        path, where = question.path, np.asarray(places, np.int64).reshape(-1)
+        if outside := [place for place in where.tolist() if not 0 <= place < len(question.index)]:
+            raise UserError(f"places: {outside[0]} is none of its {len(question.index)} states.")
+        given = self._read(len(where), labels, None)
+        targets = path.targets_of(given.values)
+        for number, (place, i) in enumerate(zip(where.tolist(), question.index[where].tolist(), strict=True)):
+            if path.labelled[i] and not np.array_equal(path.targets[i], targets[number]):
+                raise UserError(f"labels: state {place} of question {question.id} has another label already.")
+            path.enter([i], Labels.of(given.values[number : number + 1]))
+        return int(np.count_nonzero(~path.labelled[question.index]))
+
     def learn(
         self,
         question: Question,
@@ -353,28 +383,35 @@ class Understudy:
         """One round: its loss, the next policy, the best in hindsight where it is due; the row of the ledger.
 
         labels: the expert's answers (k, …) to the states of the question, in its order, or `Labels`. answered
-        (k,): False where it gave none; the others then stand for those. None: the path has them already.
+        (k,): False where it gave none; the others then stand for those. None: the path has them already, by
+        `answer`, and no other label will come.
         """
-        if question.id not in self.open:
-            raise UserError(f"question: number {question.id} is not open; it was answered already.")
+        self._check_open(question)
+        path, index = question.path, question.index
         if labels is not None:
-            question.path.enter(question.index, self._read(question, labels, answered))
+            read = labels if isinstance(labels, Labels) else self._read(len(index), labels, answered)
+            path.enter(index, read)
+        elif path.known is None:
+            path.silent[index] = ~path.labelled[index]
         try:
-            found = question.path.round(question.weights)
+            found = path.round(question.weights)
         except UserError as error:
             raise UserError(f"round {self.round + 1}: {error}") from None
         row = self.learn_round(found, clock=clock)
         del self.open[question.id]
         return row
 
-    def _read(self, question: Question, labels: ArrayLike | Labels, answered: ArrayLike | None) -> Labels:
-        """Answers as they are given, checked."""
-        if isinstance(labels, Labels):
-            return labels
-        has = np.ones(len(question.index), bool) if answered is None else np.asarray(answered, bool)
-        values, k = np.asarray(labels), len(question.index)
-        if len(values) != k or has.shape != (k,):
-            raise UserError(f"labels: there are {len(values)} for the {k} states of the question.")
+    def _check_open(self, question: Question) -> None:
+        if question.id not in self.open:
+            raise UserError(f"question: number {question.id} is not open; it was answered already.")
+
+    def _read(self, k: int, labels: ArrayLike, answered: ArrayLike | None) -> Labels:
+        """Answers to k states as they are given, checked."""
+        has = np.ones(k, bool) if answered is None else np.asarray(answered, bool)
+        values = np.asarray(labels)
+        if values.ndim == 0 or len(values) != k or has.shape != (k,):
+            count = len(np.atleast_1d(values))
+            raise UserError(f"labels: there are {count} for the {k} states of the question.")
         kind = np.int64 if self.parts.actions.categorical and self.parts.kind == "action" else np.float32
         values = values.astype(kind)
         if not np.isfinite(values[has]).all():
@@ -397,6 +434,7 @@ class Understudy:
                 one = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
                 self._account(self.visited, found, one, share)
+            by_expert = self._of_experts(found, one)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
@@ -420,6 +458,7 @@ class Understudy:
         clock("comparator")
         self.round, self.steps, labelled, counts = t, self.steps + found.steps, found.labelled, found.counts
         self.labels, self.unanswered = self.labels + found.labels, self.unanswered + found.unanswered
+        self.by_expert += by_expert
         self.rows.append(self._row(labelled, len(found), counts, record, judged=due))
         return self.rows[-1]
 
@@ -429,15 +468,44 @@ class Understudy:
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(found.weights, losses, rng, share)
 
-    def _each_loss(self, one: Batch, count: int) -> np.ndarray:
-        """The loss of each of the `count` samples of a round, at the parameters that acted in it."""
+    def _of_experts(self, found: Round, one: Batch) -> list[dict[str, Any]]:
+        """The rows of a round in the account of several experts, see `BY_EXPERT`."""
+        names = self.parts.expert.names
+        if not names:
+            return []
+        nobody = np.full(len(found), -1)
+        by, new = nobody if found.by is None else found.by, nobody == 0 if found.new is None else found.new
+        has = np.flatnonzero(found.weights > 0)
+        loss = agreement = np.full(len(has), np.nan)
+        if self.cut is None:
+            loss = self._each_loss(one, found.labelled)
+            if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
+                agreement = self._each_loss(one, found.labelled, same_choice)
+        before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
+        rows: list[dict[str, Any]] = []
+        for number, name in enumerate(names):
+            mine = by[has] == number
+            weights = found.weights[has][mine]
+
+            def mean(values: np.ndarray, mine: Any = mine, weights: Any = weights) -> float:
+                return float(np.average(values[mine], weights=weights)) if len(weights) else np.nan
+
+            labels = before.get(name, 0) + int(np.count_nonzero(new & (by == number)))
+            row = {"round": self.round + 1, "expert": name, "labels": labels}
+            rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
+        return rows
+
+    def _each_loss(self, one: Batch, count: int, measure: Any = per_sample) -> np.ndarray:
+        """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
+        acted in it.
+        """
         about = self.game.policy, self.game.loss, self.params
         if one.inputs.shape[-1]:
-            return np.asarray(per_sample(*about, one.inputs, one.targets))[:count]
+            return np.asarray(measure(*about, one.inputs, one.targets))[:count]
         rows, reader = self.game.policy.minibatch, self.reader
         assert reader is not None
         parts = (reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
-        return np.concatenate([per_sample(*about, *jax.device_put(part[:2])) for part in parts])[:count]
+        return np.concatenate([measure(*about, *jax.device_put(part[:2])) for part in parts])[:count]
 
     def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, np.ndarray]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
@@ -552,6 +620,16 @@ class Understudy:
     def ledger(self) -> Ledger:
         """One row a round, see `understudy.regret.COLUMNS` and `EXTRA`."""
         return Ledger({name: [row[name] for row in self.rows] for name in NAMES})
+
+    @property
+    def experts(self) -> Ledger:
+        """The account of several experts, a row a round and expert, see `BY_EXPERT`; empty of one alone."""
+        return Ledger({name: [row[name] for row in self.by_expert] for name in BY_EXPERT})
+
+    @experts.setter
+    def experts(self, account: Ledger) -> None:
+        rows = zip(*(column.tolist() for column in account.values()), strict=True)
+        self.by_expert = [dict(zip(account, row, strict=True)) for row in rows]
 
     @property
     def certificate(self) -> Certificate:
@@ -790,6 +868,12 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Ar
     solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
     return jnp.minimum(losses.value(found.params), losses.value(start)), found.status
+
+
+@eqx.filter_jit
+def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, targets: Array) -> Array:
+    """Whether the most likely actions (m,) of samples are those of their targets (m, k)."""
+    return policy.apply(params, inputs).argmax(axis=1) == targets.argmax(axis=1)
 
 
 @jax.jit

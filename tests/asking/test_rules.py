@@ -26,7 +26,7 @@ def view(rows=STATES, known=KNOWN, most=1000, seed=0) -> View:
 
 
 @pytest.mark.parametrize(
-    "text", ["random:7", "distance:7", "fraction:0.1", "all", "leverage:0.05", "disagreement:7"]
+    "text", ["random:7", "distance:7", "fraction:0.1", "all", "leverage:0.05", "disagreement:7", "radius:1"]
 )
 def test_a_rule_chooses_states_once_in_order_and_never_too_many(text):
     for most in (1000, 3):
@@ -162,6 +162,32 @@ def test_a_ridge_is_what_nothing_known_counts_for():
     assert made.states(rows, np.zeros((0, 2))).tolist() == [1, 2]
     cap = made.cap(dimensions=2, norm=3.0)
     assert cap == pytest.approx(2 * np.log(1 + cap * 9 / (2 * 4)) / np.log(1.2))
+
+
+@pytest.mark.parametrize("neighbour", [1, 3])
+def test_a_radius_asks_where_fewer_are_near_and_ends_by_itself(neighbour):
+    made = rule("radius:0.5", {"neighbour": neighbour})
+    rng = np.random.default_rng(2)
+    known = rng.uniform(0, 1, (5, 2))
+    for number in range(40):
+        rows = rng.uniform(0, 1, (30, 2))
+        expected, labelled = [], list(known)
+        for i, x in enumerate(rows):  # the definition, state by state
+            if sum(np.linalg.norm(x - one) <= 0.5 for one in labelled) < neighbour:
+                expected.append(i)
+                labelled.append(x)
+        assert made.states(rows, known).tolist() == expected
+        known = np.vstack([known, rows[expected]])
+        assert number < 20 or not expected
+    assert np.allclose(made.distances(known[:1], np.zeros((3, 2))), np.linalg.norm(known[0]))
+    assert np.isinf(made.distances(known[:1], np.zeros((0, 2)))).all()
+
+
+def test_a_radius_is_above_zero_and_is_asked_for():
+    with pytest.raises(UserError, match=r"ask: radius -1.0 is not a positive number"):
+        rule("radius:-1")
+    with pytest.raises(UserError, match=r"needs a number, as in radius:1\.0"):
+        rule("radius")
 
 
 def test_members_disagree_where_there_are_no_labels():

@@ -89,7 +89,7 @@ def test_a_file_tunes(tmp_path, capsys):
     path.write_text(
         'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\n'
         "steps_per_round = 20\nepisodes = 0\n[grid]\nlearner = ['ogd']\nstep = '0.01:10:log4'\n"
-        "[tune]\nover = ['step']\nkeep = 2\ncoarse = {rounds = 2, steps_per_round = 10}\n"
+        "[tune]\nover = ['step']\ncandidates = 2\ncoarse = {rounds = 2, steps_per_round = 10}\n"
     )
     assert main(["sweep", str(path), "--engine", "inline", "--out", str(tmp_path / "s")]) == 0
     assert "chosen" in capsys.readouterr().out
@@ -104,7 +104,9 @@ def test_a_file_tunes(tmp_path, capsys):
         (["--grid", "step"], "is not NAME=VALUES"),
         (["--grid", "step=1", "--grid", "step=2"], "there twice"),
         (["--comparator", "never"], "comparator: 'never' is not"),
-        (["--keep", "2"], "it is for tuning"),
+        (["--candidates", "2"], "they are for tuning"),
+        (["--keep", "2"], "keep: 2 is not best or all; --candidates"),
+        (["--keep", "none", "--out", "x"], "keep: unknown value 'none'"),
         (["--learners", "ftlr"], "did you mean 'ftl'"),
         (["--engin", "ray"], "did you mean"),
         (["--grid", "step=1,2", "--tune", "etaa", "--learners", "ftrl", "--plan"], "tune: unknown value"),

@@ -10,6 +10,7 @@ import pytest
 
 from docs import (
     on_aggregation,
+    on_arena,
     on_atari,
     on_atari_now,
     on_front,
@@ -46,6 +47,7 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
     on_questions.PAGE: (on_questions.sentences, on_questions.STATED),
     on_atari.PAGE: (atari, on_atari.STATED),
     on_aggregation.PAGE: (on_aggregation.sentences, on_aggregation.STATED),
+    on_arena.PAGE: (on_arena.sentences, on_arena.STATED),
 }
 # A page that tells of trials beside its tables, which alone are checked.
 TABLED: dict[str, Sentences] = {on_queries.PAGE: on_queries.sentences}

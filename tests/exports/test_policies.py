@@ -203,7 +203,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=words):
             understudy.export(what, to, tmp_path / ("x.onnx" if to == "onnx" else "x.npz"))
     (tmp_path / "study.json").touch()
-    with pytest.raises(UserError, match="is the folder of a study, which keeps ledgers and no policies"):
+    with pytest.raises(UserError, match=r"study\.json"):
         understudy.export(tmp_path, "numpy", tmp_path / "x.npz")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="out: cannot write"):

@@ -350,9 +350,55 @@ def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(subprocess, "Popen", refuses)
-    pool = processes._Pool("{}", 1, None)
+    pool = processes.Pool(lambda: processes.Process("{}"), 1, None)
     with pytest.raises(UserError, match="expert: unknown"):
         pool.ask(seen)
     assert made[0].wait(5) < 0, "a process without an expert does not stay"
     with pytest.raises(UserError, match="expert_workers: 'processes:0' is not"):
         RunSpec(env="CartPole-v1", expert_workers="processes:0")
+
+
+def test_a_worker_that_is_lost_is_replaced_and_the_new_one_is_asked():
+    started: list[Answers] = []
+
+    class Answers:
+        """Lost at its first question, or at every one, or late."""
+
+        def __init__(self):
+            self.number, self.ended = len(started), False
+            started.append(self)
+
+        def ask(self, arrays, timeout):
+            if fails == "always" or (fails == "once" and self.number == 0):
+                raise processes.Lost("gone")
+            if fails == "late":
+                raise TimeoutError("late")
+            return {"labels": arrays["[]"] / 10}
+
+        def end(self):
+            self.ended = True
+
+    pool = processes.Pool(Answers, 1, None)
+    fails = "once"
+    assert pool.ask(np.array([1.0, 2.0])).tolist() == [0.1, 0.2]
+    assert [one.ended for one in started] == [True, False]
+    fails = "no"
+    assert pool.ask(np.array([3.0])).tolist() == [0.3] and len(started) == 2
+    fails = "always"
+    with pytest.raises(processes.Lost):
+        pool.ask(np.array([1.0]))
+    assert [one.ended for one in started] == [True] * 3
+    fails = "late"  # its time is over, so that nobody is asked again
+    with pytest.raises(TimeoutError):
+        pool.ask(np.array([1.0]))
+    assert len(started) == 4 and started[3].ended
+
+
+def test_a_pool_on_ray_has_one_spelling_and_says_how_many():
+    spec = RunSpec(env="CartPole-v1", expert="ray:slowly:act", expert_workers=32)
+    assert spec == RunSpec(env="CartPole-v1", expert="slowly:act", expert_workers="ray:32")
+    assert spec.workers == (32, "ray") and spec.expert == "slowly:act"
+    with pytest.raises(UserError, match=r"^expert_workers: 'ray:slowly:act' needs a number of actors"):
+        RunSpec(env="CartPole-v1", expert="ray:slowly:act")
+    with pytest.raises(UserError, match="'processes:2'"):
+        RunSpec(env="CartPole-v1", expert="ray:slowly:act", expert_workers="processes:2")

@@ -117,15 +117,15 @@ def test_a_file_says_the_same_and_what_is_typed_wins(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(
         'env = "CartPole-v1"\nrounds = 2\nseeds = [3, 5]\n'
-        '[grid]\nlearner = ["ftl", "ftrl"]\nstep = "0.1:10:log3"\n[tune]\nkeep = 2\n'
+        '[grid]\nlearner = ["ftl", "ftrl"]\nstep = "0.1:10:log3"\n[tune]\ncandidates = 2\n'
     )
     study, tuning = read(path)
     typed = Study(
         "CartPole-v1", rounds=2, seeds=[3, 5], grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0, 10.0]}
     )
     assert study.runs == typed.runs
-    assert tuning == {"over": ["step"], "keep": 2}
-    path.write_text(path.read_text().replace("keep = 2", ""))
+    assert tuning == {"over": ["step"], "candidates": 2}
+    path.write_text(path.read_text().replace("candidates = 2", ""))
     assert read(path)[1] == {"over": ["step"]}  # an empty table tunes too
     changed, _ = read(path, {"rounds": 4, "grid": {"step": (7.0,)}})
     assert {entry.settings["rounds"] for entry in changed.runs} == {4}

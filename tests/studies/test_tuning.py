@@ -234,7 +234,7 @@ def test_lists_are_tuned():
 
 def test_without_a_folder_none_is_named():
     one = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS[:2]}, **SMALL)
-    tuned = tune(one, engine="inline", keep=1, coarse={"rounds": 2, "steps_per_round": 20})
+    tuned = tune(one, engine="inline", candidates=1, coarse={"rounds": 2, "steps_per_round": 20})
     assert tuned.full.folder is None and tuned.coarse is not None and tuned.coarse.folder is None
 
 

@@ -12,6 +12,7 @@ from .base import Asked, Gate, Rule, View
 from .disagreement import Disagreement
 from .distance import Distance
 from .leverage import Leverage
+from .radius import Radius
 from .uniform import All, Driven, Fraction, Random
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ RULES: Registry[Any] = Registry(
         "distance": Distance,
         "disagreement": Disagreement,
         "leverage": Leverage,
+        "radius": Radius,
     },
     group="asking",
 )
@@ -49,10 +51,10 @@ def rule(asked: str | Rule, options: Mapping[str, Json] | None = None) -> Rule:
         return RULES.make(name, {"number": number} | dict(options or {}))
     known = name if name in RULES else asked  # random:x is no function x of the module random
     if known in RULES and "number" in RULES.needs(known) and (name or "number" not in (options or {})):
-        example = 0.1 if known in ("fraction", "leverage") else 50
+        example = {"fraction": 0.1, "leverage": 0.1, "radius": 1.0}.get(known, 50)
         raise UserError(f"ask: {asked!r} needs a number, as in {known}:{example}.")
     return RULES.make(asked, options or {})
 
 
-__all__ = ["All", "Asked", "Disagreement", "Distance", "Driven", "Fraction", "Gate", "Leverage", "Random"]
-__all__ += ["Rule", "View", "rule"]
+__all__ = ["All", "Asked", "Disagreement", "Distance", "Driven", "Fraction", "Gate", "Leverage", "Radius"]
+__all__ += ["Random", "Rule", "View", "rule"]

@@ -23,7 +23,8 @@ class Evaluate(Options):
     """Play episodes with the policies of runs, in fresh seeded environments."""
 
     runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN…")]]
-    """The folder of a run; of several, all play the same episodes, and are compared on them."""
+    """The folder of a run, or of a study, all of whose kept runs are meant; of several, all play the same
+    episodes, and are compared on them."""
     env: Name = None
     """Another environment than the run's: an id, or module:function that makes one."""
     env_kwargs: Name = None
@@ -42,10 +43,11 @@ def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns, and of several runs their differences from the first."""
     from .. import intervals
     from ..runs import paired
+    from ..studies import run_folders
 
     if not options.runs:
         raise UserError("run: name the folder of a run, or of several.")
-    played = [_play_run(options, folder) for folder in options.runs]
+    played = [_play_run(options, folder) for path in options.runs for folder in run_folders(path)]
     told = [{name: run.told[name] for name in TOLD if name in run.told} for run in played]
     if len(played) == 1:
         tables.json_line(told[0])

@@ -13,7 +13,7 @@ class Export(Options):
     """Write the policy of a run, or its episodes, in a form that other programs read."""
 
     run: Positional[Path]
-    """The folder of a run, or the .safetensors of a policy."""
+    """The folder of a run, or of a study (the best run that it kept), or the .safetensors of a policy."""
     to: str = "onnx"
     """onnx: one file, compared with the policy where onnxruntime is installed. numpy: one .npz, and a reader
     beside it that needs NumPy only. minari: the episodes as a dataset of Minari. lerobot: the episodes as a

@@ -25,7 +25,7 @@ class Play(Options):
     """Make a video of a run's policy, side by side with its expert where that one can be had by name."""
 
     run: Positional[Path]
-    """The folder of a run."""
+    """The folder of a run, or of a study: then the best run that it kept."""
     video: Path = Path("play.mp4")
     """The file to write."""
     env: Name = None
@@ -44,12 +44,14 @@ def run(options: Play) -> int:
     """Writes the video and prints what was played."""
     from ..report import tables, video
     from ..runs import maker_of, read_config, read_policy
+    from ..studies import best_folder
 
-    settings = read_config(options.run)["settings"]
+    folder = best_folder(options.run)
+    settings = read_config(folder)["settings"]
     check_int("steps", options.steps)
     check_int("seed", options.seed, 0)
     make = maker_of(settings, options.env, options.env_kwargs)
-    policy = read_policy(options.run)
+    policy = read_policy(folder)
     acts = {settings["name"]: _begin(policy)}
     if not options.alone and (expert := _expert(settings)) is not None:
         acts["expert"] = _begin(expert)

@@ -43,8 +43,11 @@ class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "l
     """Seeds per setting, from 0."""
     tune: Names = ()
     """Tune these axes: a coarse pass, the best three in full, the best of those."""
-    keep: Whole = None
+    candidates: Whole = None
     """How many candidates of the coarse pass are played in full (3)."""
+    keep: Name = None
+    """best: keep the folder of the run with the highest return of each environment, with policy and samples;
+    all: that of every run. evaluate, play, export and report then take the study."""
     engine: str = "local"
     """local (worker processes), ray (a cluster, extra `ray`) or inline (this process)."""
     address: Name = None
@@ -65,7 +68,7 @@ class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "l
     json: Json = False
 
 
-TUNING = ("over", "keep", "coarse", "seeds")
+TUNING = ("over", "candidates", "coarse", "seeds")
 SHOWN = 40
 """Most settings that are printed; all are in summary.csv."""
 
@@ -74,8 +77,12 @@ def run(options: Sweep) -> int:
     """Prints the plan and, unless that is all, plays the study and prints what came of it."""
     from ..studies import Tuned, plan, plans, tune
     from ..studies import run as run_study
+    from ..studies.running import check_keep
 
     study, tuning = study_of(options)
+    if options.keep is not None and options.keep.isdecimal():
+        raise UserError(f"keep: {options.keep} is not best or all; --candidates is a number, for tuning.")
+    check_keep(options.keep, options.out)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
     where: dict[str, Any] = {n: getattr(options, n) for n in ("engine", "workers", "shard", "retry_failed")}
@@ -96,6 +103,7 @@ def run(options: Sweep) -> int:
         "address": options.address,
         "retries": options.retries,
         "sinks": options.sink,
+        "keep": options.keep,
     }
     ended = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
     with interruptible(lambda: ended), stages() as show:
@@ -136,10 +144,10 @@ def study_of(options: Sweep) -> tuple[Study, dict[str, Any]]:
         study = Study(options.study, grid=axes, **given)
     if options.tune:
         tuning = {**tuning, "over": tuple(options.tune)}
-    if options.keep is not None:
+    if options.candidates is not None:
         if not tuning:
-            raise UserError("keep: it is for tuning; add --tune step.")
-        tuning["keep"] = options.keep
+            raise UserError("candidates: they are for tuning; add --tune step.")
+        tuning["candidates"] = options.candidates
     return study, tuning
 
 

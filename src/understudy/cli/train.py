@@ -100,6 +100,10 @@ def outcome(result: Record) -> Table:
     summary = result.summary()
     theirs = summary["expert_return_mean"]
     rows: list[tuple[str, Value]] = [("labels", f"{summary['labels']:,}")]
+    for name, about in summary.get("experts", {}).items():
+        agrees = "" if about["agreement"] is None else f", agreement {about['agreement']:.3f}"
+        loss = "" if about["loss"] is None else f", loss {about['loss']:.4g}"
+        rows.append((f"  of {name}", f"{about['labels']:,}{loss}{agrees}"))
     if calls := summary["expert_evaluation_calls"]:
         rows.append(("other expert calls", f"{calls:,}"))
     if unanswered := int(result.ledger["unanswered"][-1]):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .callables import Predictor, batched, from_callable, from_predictor, from_remote, pure
     from .human import Person, person
     from .networks import save
+    from .routing import several
     from .shipped import card, dynamic_programming, for_env, get, names, value_iteration
     from .training import train
 
@@ -90,6 +91,10 @@ class Expert:
     """Calls that may be under way at once, for a slow or expensive expert; None: it is neither. A run
     asks such an expert about a state once, in parallel, after the round where it does not act itself, and
     does not play it for its return unless that is asked for."""
+    names: tuple[str, ...] = ()
+    """The names of several experts that are asked as one (`experts.several`)."""
+    route: Callable[[Any, Any], np.ndarray] | None = dataclasses.field(default=None, repr=False)
+    """Which of them n observations and infos are labelled by, (n,): numbers of `names`."""
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -178,6 +183,7 @@ _HOMES = {
     "callables": ("batched", "from_callable", "from_predictor", "from_remote", "pure"),
     "networks": ("save",),
     "human": ("person",),
+    "routing": ("several",),
     "shipped": ("card", "dynamic_programming", "for_env", "get", "names", "value_iteration"),
     "training": ("train",),
 }

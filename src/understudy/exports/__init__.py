@@ -11,6 +11,7 @@ from ..errors import UserError, check_name
 from ..policies import TrainedPolicy
 from ..policies.trained import place
 from ..runs import Record
+from ..studies import best_folder
 
 NEAR = 1e-5
 """The largest difference of an ONNX file's outputs from the policy's, as a share of the largest, or of 1."""
@@ -38,7 +39,8 @@ def export(
     """Writes a policy, or the episodes of a run, in a form that other programs read.
 
     Args:
-      what: a run, a trained policy, or the path of either (a run's folder, a policy's .safetensors).
+      what: a run, a trained policy, or the path of either (a run's folder, a policy's .safetensors), or the
+        folder of a study, of which it is the best run that was kept.
       to: "onnx" (one file; the extra onnx), "numpy" (one .npz, and a reader beside it that needs NumPy only),
         "minari" (a dataset; the extra minari) or "lerobot" (a folder; the extra tables).
       out: the file or folder to write, or the id of Minari's dataset; by default made of the run's name.
@@ -91,6 +93,7 @@ def _read(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record
         return what, "policy"
     path = Path(what)
     if path.is_dir():
+        path = best_folder(path)
         return Record.load(path), path.resolve().name
     if not place(path).is_file():
         raise UserError(

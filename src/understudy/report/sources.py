@@ -19,7 +19,16 @@ from ..disk import Json
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summary
+from ..runs import (
+    NAMES,
+    TIMES,
+    Evaluation,
+    last_of_experts,
+    read_config,
+    read_experts,
+    read_ledger,
+    read_summary,
+)
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
@@ -46,6 +55,7 @@ class Source:
     evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
     what its card says. settings: those that are not defaults.
     own: those of them that were objects or functions of a script, which cannot be typed.
+    experts: of several experts by name, labels, loss and agreement.
     """
 
     name: str
@@ -63,6 +73,7 @@ class Source:
     resolved: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
+    experts: Mapping[str, Mapping[str, Json]] = dataclasses.field(default_factory=dict[str, Any])
     planned: int | None = None
     study: Path | None = None
     going: bool = False
@@ -191,6 +202,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert_evaluation=theirs,
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
+        experts=last_of_experts(read_experts(path, record.grown.get("experts.csv", (None,))[0])),
         **about,
     )
 
@@ -212,6 +224,10 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
     if not file.is_file() and (under_way / "config.json").is_file():
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read_folder(under_way, check=False)[0], name=shown, folder=path, **about)
+    if (path / "runs" / name / "config.json").is_file():
+        kept_run = read_folder(path / "runs" / name)[0]
+        if kept_run.state == "finished":
+            return dataclasses.replace(kept_run, name=shown, **about)
     if not file.is_file():
         going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
@@ -231,11 +247,20 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
                 expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
+                experts=_experts_of(summary),
                 planned=None if error is None else _planned(settings),
                 **about,
             )
     except UserError as error:
         return Source(shown, path, "unreadable", str(error), **about)
+
+
+def _experts_of(summary: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
+    """Of several experts by name, what a study's summary says of each."""
+    whats = ("labels", "loss", "agreement")
+    names = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
+    found = {name: {what: summary[f"{what}_of_{name}"] for what in whats} for name in names}
+    return {name: {w: v if v == v else None for w, v in about.items()} for name, about in found.items()}
 
 
 def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:

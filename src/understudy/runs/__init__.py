@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from ..student import EXTRA, NAMES
+from ..student import BY_EXPERT, EXTRA, NAMES
 from .evaluate import Evaluation, acting, judged, maker_of, paired
 from .folder import Folder, resumed, resuming
-from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_summary
-from .record import Record, unmeasured
+from .reading import FORMAT, TIMES, read_config, read_experts, read_ledger, read_policy, read_summary
+from .record import Record, last_of_experts, unmeasured
 from .run import Run
 from .world import World, Worlds, spaces_of
 
-__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Record", "Run", "World", "Worlds"]
+__all__ = [
+    "BY_EXPERT",
+    "EXTRA",
+    "FORMAT",
+    "NAMES",
+    "TIMES",
+    "Evaluation",
+    "Folder",
+    "Record",
+    "Run",
+    "World",
+    "Worlds",
+]
 __all__ += [
     "acting",
     "judged",
+    "last_of_experts",
     "paired",
     "unmeasured",
     "maker_of",
     "read_config",
+    "read_experts",
     "read_ledger",
     "read_policy",
     "read_summary",

@@ -2,6 +2,7 @@
 
     config.json             what was asked for, cores and versions
     ledger.csv              one row per round, appended; the same seed gives the same bytes
+    experts.csv             of several experts, one row per round and expert: labels, loss, agreement
     times.csv               seconds per round, kept apart because they differ from run to run
     samples/*.bin           every sample, appended (see `samples.SampleLog`)
     labels.bin              labels of the round under way, appended as the expert gives them (see `journal`)
@@ -20,7 +21,7 @@ import os
 import time
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -35,10 +36,10 @@ from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sum, Sums, sum_of
 from ..spec import FIELDS, PARTS, stated
-from ..student import NAMES, Understudy, listed
+from ..student import BY_EXPERT, NAMES, Understudy, listed
 from .evaluate import Best
 from .journal import Journal
-from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_rows
+from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_experts, read_rows
 
 if TYPE_CHECKING:
     from ..disk import Json
@@ -200,7 +201,9 @@ class Folder:
         with reporting(self.path):
             student.samples.clear()
             self._sums.clear()
-            for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
+            files: dict[str, Iterable[str]] = {"ledger.csv": NAMES, "times.csv": SECONDS}
+            files |= {"experts.csv": BY_EXPERT} if student.parts.expert.names else {}
+            for name, columns in files.items():
                 (self.path / name).unlink(missing_ok=True)
                 self._sums.append(name, csv_line(columns))
             self._record = Record(0, {}, {})
@@ -250,6 +253,9 @@ class Folder:
             self._sums.append("ledger.csv", rows)
             laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
             self._sums.append("times.csv", "".join(map(csv_line, laps)))
+            if student.by_expert:
+                listed_rows = [row for row in student.by_expert if row["round"] > self.round]
+                self._sums.append("experts.csv", "".join(csv_line(row.values()) for row in listed_rows))
             judge.policy.save(self.path / "next" / "policy")
             arrays, plain = student.arrays()
             if (best := judge.best) is not None:
@@ -285,6 +291,7 @@ class Folder:
                 ours = {k.removeprefix("samples/"): checksum for k, checksum in grown.items() if "/" in k}
                 student.samples.back(plain["rows"], ours)
                 student.restore(arrays, plain, read_rows(self.path))
+                student.experts = read_experts(self.path)
                 run.times = [
                     {k: float(v) for k, v in laps.items() if k in TIMES}
                     for laps in disk.read_csv(self.path / "times.csv", "run")
@@ -321,14 +328,21 @@ class Folder:
 
 
 def write_run(
-    path: Path, settings: dict[str, Json], ledger: Ledger, policy: TrainedPolicy, outcome: Mapping[str, Json]
+    path: Path,
+    settings: dict[str, Json],
+    ledger: Ledger,
+    policy: TrainedPolicy,
+    outcome: Mapping[str, Json],
+    experts: Ledger | None = None,
 ) -> Path:
     """A finished run, without its samples and checkpoint, as a new folder."""
     folder = Folder(path, settings)
     try:
         with reporting(path):
-            ledger.to_csv(path / "ledger.csv")
-            folder.count(ledger.rounds, "config.json", "ledger.csv", grown={})
+            tables = {"ledger.csv": ledger} | ({"experts.csv": experts} if experts else {})
+            for name, table in tables.items():
+                table.to_csv(path / name)
+            folder.count(ledger.rounds, "config.json", *tables, grown={})
         folder.finish(outcome, policy)
     finally:
         folder.close()

@@ -134,6 +134,11 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
     return Labels(values, answered, new & answered)
 
 
+def routed(expert: Expert, seen: Seen, labels: Labels) -> Labels:
+    """The labels with whose they are, of several experts."""
+    return labels if expert.route is None else labels._replace(by=expert.route(*seen))
+
+
 @final
 class Quick:
     """An expert that is asked about every visit of a state: the label of the third one is not that of the
@@ -172,6 +177,9 @@ class Quick:
             self._ask_again()
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        return routed(self.expert, seen, self._answered(seen, rows))
+
+    def _answered(self, seen: Seen, rows: np.ndarray) -> Labels:
         journal = self.journal
         if journal is None:
             return Labels.of(self._call(seen))
@@ -315,7 +323,8 @@ class Slow:
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
-        return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
+        labels = self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
+        return routed(self.expert, seen, labels)
 
     def _put(
         self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]

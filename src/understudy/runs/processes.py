@@ -1,8 +1,10 @@
-"""A slow expert in processes of its own: for one that computes in Python, which threads do not speed up.
+"""A slow expert in workers of its own: for one that computes in Python, which threads do not speed up.
 
-Each process makes the expert anew from the run's spec and answers batches of observations: npz archives with
-their length in front, over its standard input and output. Nothing is pickled. One that does not answer in
-time is killed and another takes its place; all end when this process does.
+Each worker makes the expert anew from the run's spec and answers batches of observations, taken apart into
+arrays. It is a process of this machine (here) or an actor on a Ray cluster (`cluster.py`); what asks them,
+retries and keeps their labels is the same. A process is sent npz archives with their length in front, and
+nothing is pickled. One that does not answer in time is ended and another takes its place; all end when this
+process does.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import IO, TYPE_CHECKING, final
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -31,16 +33,41 @@ if TYPE_CHECKING:
     from ..experts import Expert, Infos
     from ..nested import Nested
 
+Arrays: TypeAlias = dict[str, np.ndarray]
 
-def in_processes(expert: Expert, spec: RunSpec, count: int) -> Expert:
-    """The expert, answered by `count` processes; it must be one that has a name."""
+
+class Lost(RuntimeError):
+    """A worker is gone: it was killed, or its machine was."""
+
+
+class Worker(Protocol):
+    """An expert somewhere else."""
+
+    def ask(self, arrays: Arrays, timeout: float | None) -> Mapping[str, np.ndarray]:
+        """What `Answering.answer` gives there; raises `Lost`, or `TimeoutError` where it is late."""
+        ...
+
+    def end(self) -> None: ...
+
+
+def in_workers(expert: Expert, spec: RunSpec, count: int, kind: str) -> Expert:
+    """The expert, answered by `count` processes or actors; it must be one that has a name."""
     if expert.needs_infos:
         raise UserError(
-            "expert_workers: an expert that is given the environment's info cannot be asked in processes; "
-            "give a number, for threads."
+            "expert_workers: an expert that is given the environment's info cannot be asked in other "
+            "processes; give a number, for threads."
         )
     settings = json.dumps(spec.changes() | {"expert_workers": None})
-    pool = _Pool(settings, count, spec.expert_timeout)
+    if kind == "ray":
+        from .cluster import starter
+
+        start: Callable[[], Worker] = starter(settings)
+    else:
+
+        def start() -> Worker:
+            return Process(settings)
+
+    pool = Pool(start, count, spec.expert_timeout)
 
     def ask(observations: Nested, infos: Infos) -> np.ndarray:
         return pool.ask(observations)
@@ -49,77 +76,132 @@ def in_processes(expert: Expert, spec: RunSpec, count: int) -> Expert:
 
 
 @final
-class _Pool:
-    def __init__(self, settings: str, count: int, timeout: float | None):
-        self._settings, self._timeout = settings, timeout
-        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
+class Pool:
+    """Workers, each started when it is needed first."""
+
+    def __init__(self, start: Callable[[], Worker], count: int, timeout: float | None):
+        self._start, self._timeout = start, timeout
+        self._free: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(count):
-            self._free.put(None)  # started when they are needed
-        self._all: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+            self._free.put(None)
+        self._all: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._end = weakref.finalize(self, _end, self._all)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "understudy.runs.processes"]
+    def ask(self, observations: Nested) -> np.ndarray:
+        """The labels of a batch, from whichever worker is free. One that is lost is replaced, and the new one
+        is asked: the loss may be an old one, of a machine that is gone.
+        """
+        worker, again = self._free.get(), True
+        try:
+            while True:
+                try:
+                    if worker is None:
+                        worker = self._start()
+                        self._all.add(worker)
+                    return raised(worker.ask(named(observations), self._timeout))["labels"]
+                except (Lost, TimeoutError) as error:
+                    if worker is not None:
+                        worker.end()
+                    worker = None
+                    if not again or isinstance(error, TimeoutError):
+                        raise
+                    again = False
+        finally:
+            self._free.put(worker)
+
+
+def _end(workers: Iterable[Worker]) -> None:
+    for worker in list(workers):
+        worker.end()
+
+
+@final
+class Process:
+    """A worker process."""
+
+    def __init__(self, settings: str):
         # Where this process finds modules, the expert's own among them.
         where = os.pathsep.join(place or os.getcwd() for place in sys.path)
-        process = subprocess.Popen(
-            command,
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "understudy.runs.processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
         )
-        self._all.add(process)
         try:
-            _send(process.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
-            _raised(_receive(process.stdout))
-        except BaseException:  # it could not make its expert
-            process.kill()
+            _send(self._process.stdin, {"settings": np.frombuffer(settings.encode(), np.uint8)})
+            raised(_receive(self._process.stdout))
+        except BaseException as error:  # it could not make its expert
+            self._process.kill()
+            if isinstance(error, OSError | EOFError):
+                raise Lost("its process ended") from error
             raise
-        return process
 
-    def ask(self, observations: Nested) -> np.ndarray:
-        """The labels of a batch, from whichever process is free."""
-        process, late = self._free.get(), threading.Event()
-        timer: threading.Timer | None = None
+    def ask(self, arrays: Arrays, timeout: float | None) -> Arrays:
+        late = threading.Event()
+        timer = None if timeout is None else threading.Timer(timeout, self._give_up, (late,))
         try:
-            process = self._start() if process is None or process.poll() is not None else process
-            if self._timeout is not None:
-                timer = threading.Timer(self._timeout, _kill, (process, late))
+            if timer is not None:
                 timer.daemon = True
                 timer.start()
-            _send(process.stdin, named(observations))
-            answer = _receive(process.stdout)
+            _send(self._process.stdin, arrays)
+            return _receive(self._process.stdout)
         except (OSError, EOFError) as error:
-            if process is not None:
-                process.kill()
-            process = None
-            what = f"no answer within {self._timeout:g} s" if late.is_set() else "its process ended"
-            raise TimeoutError(what) if late.is_set() else RuntimeError(what) from error
+            if late.is_set():
+                raise TimeoutError(f"no answer within {timeout:g} s") from error
+            raise Lost("its process ended") from error
         finally:
             if timer is not None:
                 timer.cancel()
-            self._free.put(process)
-        _raised(answer)
-        return answer["labels"]
+
+    def _give_up(self, late: threading.Event) -> None:
+        late.set()
+        self._process.kill()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
-def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
-    late.set()
-    process.kill()
+@final
+class Answering:
+    """The expert of a spec in a worker: arrays in, arrays out, an error among them as text."""
+
+    def __init__(self) -> None:
+        self._expert: Expert | None = None
+
+    def begin(self, settings: str) -> Arrays:
+        """Makes the expert."""
+        from .world import spaces_of
+
+        def made() -> Arrays:
+            self._expert = spaces_of(RunSpec.of(json.loads(settings))).expert
+            return {}
+
+        return self._said(made)
+
+    def answer(self, arrays: Arrays) -> Arrays:
+        """The labels of a batch."""
+        expert = self._expert
+        assert expert is not None
+        return self._said(lambda: {"labels": expert.label(unnamed(arrays))})
+
+    def _said(self, act: Callable[[], Arrays]) -> Arrays:
+        try:
+            return act()
+        except Exception as error:
+            text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            return {"error": np.frombuffer(text.encode(), np.uint8)}
 
 
-def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    for process in list(processes):
-        process.kill()
-        process.wait()
-
-
-def _raised(answer: Mapping[str, np.ndarray]) -> None:
+def raised(answer: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The answer, or the error that it is."""
     if "error" in answer:
         raise UserError(answer["error"].tobytes().decode())
+    return answer
 
 
-def named(batch: Nested) -> dict[str, np.ndarray]:
+def named(batch: Nested) -> Arrays:
     """The arrays of a batch, each under its place as JSON."""
     return {json.dumps(path): one for path, one in parts(batch)}
 
@@ -137,7 +219,7 @@ def _send(stream: IO[bytes] | None, arrays: Mapping[str, np.ndarray]) -> None:
     stream.flush()
 
 
-def _receive(stream: IO[bytes] | None) -> dict[str, np.ndarray]:
+def _receive(stream: IO[bytes] | None) -> Arrays:
     assert stream is not None
     head = stream.read(8)
     if len(head) < 8:
@@ -149,24 +231,14 @@ def _receive(stream: IO[bytes] | None) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Makes the expert of the spec that comes first, and answers batches until the input ends."""
-    from .world import spaces_of
-
     # What the expert prints goes to the error stream: the output is for answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    expert: Expert | None = None
+    expert = Answering()
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
+        _send(answers, expert.begin(_receive(sys.stdin.buffer)["settings"].tobytes().decode()))
         while True:
-            arrays = _receive(sys.stdin.buffer)
-            try:
-                if expert is None:
-                    expert = spaces_of(RunSpec.of(json.loads(arrays["settings"].tobytes()))).expert
-                    _send(answers, {})
-                else:
-                    _send(answers, {"labels": expert.label(unnamed(arrays))})
-            except Exception as error:
-                text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-                _send(answers, {"error": np.frombuffer(text.encode(), np.uint8)})
+            _send(answers, expert.answer(_receive(sys.stdin.buffer)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from ..policies import TrainedPolicy
 from ..regret import Ledger
 from ..samples.records import verified
 from ..spec import is_mapping
-from ..student import NAMES
+from ..student import BY_EXPERT, NAMES
 
 if TYPE_CHECKING:
     from ..spec import Setting
@@ -26,7 +26,7 @@ options and columns had the words of the field."""
 TIMES = ("collect", "solve", "comparator", "evaluate")
 """The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
-WORDS = {"solver_status", "comparator_status"}
+WORDS = {"solver_status", "comparator_status", "expert"}
 WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"} | {
     "solver_iterations",
     "solver_evaluations",
@@ -52,9 +52,8 @@ def read_config(path: Path) -> Config:
     if not file.is_file():
         if file.with_name("study.json").is_file():
             raise UserError(
-                f"run: {str(path)!r} is the folder of a study, which keeps ledgers and no policies; "
-                "understudy report shows it, and understudy train makes the policy of one of its runs "
-                "from the same settings."
+                f"run: {str(path)!r} is the folder of a study; the runs that it kept (sweep --keep best, or "
+                "all) are in its runs/."
             )
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
     config = disk.read_json(file, "run")
@@ -89,6 +88,14 @@ def read_ledger(path: Path, size: int | None = None) -> Ledger:
     """The same as columns."""
     rows = read_rows(path, size)
     return Ledger({name: [row[name] for row in rows] for name in NAMES})
+
+
+def read_experts(path: Path, size: int | None = None) -> Ledger:
+    """experts.csv, or its first `size` bytes, as columns; empty of a single expert."""
+    file = Path(path) / "experts.csv"
+    rows = disk.read_csv(file, "run", size) if file.is_file() else []
+    with damaged(f"run: {file}"):
+        return Ledger({name: [_value(name, row[name]) for row in rows] for name in BY_EXPERT})
 
 
 def _value(name: str, text: str) -> float | str:

@@ -14,9 +14,10 @@ from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
 from ..samples.records import verified
+from ..student import BY_EXPERT
 from .evaluate import Evaluation, judged
 from .folder import write_run
-from .reading import TIMES, read_config, read_ledger, read_summary
+from .reading import TIMES, read_config, read_experts, read_ledger, read_summary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,8 @@ class Record:
       log: its samples, see `samples`; None where they were not kept.
       seconds: collect, solve, comparator, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``keep_best=True``.
+      experts: of several experts, a row a round and expert: its labels so far, the loss on its states and the
+        agreement with it (`understudy.runs.BY_EXPERT`); empty of one alone.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it is deterministic.
     """
@@ -60,6 +63,7 @@ class Record:
     folder: Path | None = None
     expert_calls: int = 0
     kept_round: int = 0
+    experts: Ledger = dataclasses.field(default_factory=lambda: Ledger(dict.fromkeys(BY_EXPERT, ())))
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
@@ -90,7 +94,8 @@ class Record:
             "regret": self.certificate.regret,
             **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
         }
-        return {
+        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
+        return each | {
             "env": self.settings["env"],
             "learner": self.settings["name"],
             "seed": self.settings["seed"],
@@ -137,7 +142,7 @@ class Record:
         """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands
         read.
         """
-        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
+        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome(), self.experts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
@@ -178,6 +183,7 @@ class Record:
             folder=folder,
             expert_calls=calls,
             kept_round=number,
+            experts=read_experts(folder, record.grown.get("experts.csv", (None,))[0]),
         )
 
     def __repr__(self) -> str:
@@ -206,6 +212,17 @@ class Record:
             f"  kept in      {'no folder: save(path) makes one' if self.folder is None else self.folder}"
         )
         return "\n".join(lines)
+
+
+def last_of_experts(account: Ledger) -> dict[str, dict[str, Any]]:
+    """Of several experts by name: their labels, and loss and agreement where they were asked last."""
+    found: dict[str, dict[str, Any]] = {}
+    names = ("expert", "labels", "loss", "agreement")
+    for expert, labels, *measured in zip(*(account[name].tolist() for name in names), strict=True):
+        about = found.setdefault(expert, {"labels": 0, "loss": None, "agreement": None})
+        known = {name: one for name, one in zip(names[2:], measured, strict=True) if math.isfinite(one)}
+        about |= {"labels": labels, **known}
+    return found
 
 
 def unmeasured(settings: Mapping[str, Any]) -> str:

@@ -233,6 +233,7 @@ class Run:
             kept_round=self.judge.kept_round,
             policy=self.judge.policy,
             ledger=self.student.ledger,
+            experts=self.student.experts,
             certificate=self.student.certificate,
             settings=self.student.parts.settings,
             evaluation=self.judge.evaluation,

@@ -18,6 +18,7 @@ from ..policies.sight import Sight, without_infos
 from ..spec import WORLD, RunSpec
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike
 
     from ..experts import Infos, Nested
@@ -125,34 +126,42 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
     if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
         # Planners plan in the environment itself, so a shipped expert gets its keywords.
         options: dict[str, Any] = {"env_kwargs": dict(spec.env_kwargs), **options}
+    where: dict[str, Any] = {
+        "env_id": make.name if make.by_id else getattr(spaces, "serves", None),
+        "observation_space": seen if probe else None,
+        "action_space": acts,
+    }
     try:
-        teacher = experts.resolve(
-            expert,
-            env_id=make.name if make.by_id else getattr(spaces, "serves", None),
-            observation_space=seen if probe else None,
-            action_space=acts,
-            **options,
-        )
+        if spec.experts is not None:
+            teacher = experts.several(dict(spec.experts), spec.route, **where)
+        else:
+            teacher = experts.resolve(expert, **where, **options)
     except UserError:
-        if expert is not None or plan_of(spec).total:
+        if expert is not None or spec.experts is not None or plan_of(spec).total:
             raise
         teacher = nobody(acts)  # demonstrations alone need no expert
     if spec.workers is not None:
-        count, processes = spec.workers
-        if processes:
-            from .processes import in_processes
+        count, kind = spec.workers
+        if kind != "threads":
+            from .processes import in_workers
 
-            teacher = in_processes(teacher, spec, count)
+            teacher = in_workers(teacher, spec, count, kind)
         teacher = dataclasses.replace(teacher, workers=count)
     if spec.student_infos:
-        asked, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)
+        asked, routed = teacher.ask, teacher.route
+        plain = not isinstance(getattr(seen, "spaces", None), Mapping)
 
         def ask(batch: Nested, infos: Infos) -> ArrayLike:
             return asked(without_infos(batch, plain), infos)
 
+        def route(batch: Nested, infos: Infos) -> np.ndarray:
+            assert routed is not None
+            return routed(without_infos(batch, plain), infos)
+
         teacher = dataclasses.replace(
             teacher,
             ask=ask,
+            route=None if routed is None else route,
             observation_space=whole,
             pure=None,
         )

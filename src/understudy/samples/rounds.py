@@ -48,7 +48,8 @@ class Round:
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
     of the sample in the round's loss, 0 where it has no label (its target is 0 then). `labels` counts
     labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
-    device (see `runs.device`); `counted` comes with them.
+    device (see `runs.device`); `counted` comes with them. by, new (m,): of several experts, the number of the
+    one whose a state is, −1 where that is not known, and which states were asked about now.
     """
 
     inputs: Any
@@ -62,6 +63,8 @@ class Round:
     unanswered: int = 0
     recorded: bool = False
     counted: Counts | None = None
+    by: np.ndarray | None = None
+    new: np.ndarray | None = None
 
     @property
     def steps(self) -> int:
@@ -91,12 +94,14 @@ class Round:
 
 class Labels(NamedTuple):
     """Answers to k states. values (k, …): the expert's, zeros where there is none; answered (k,): where there
-    is one; new (k,): which of them were asked for now, and not known from before.
+    is one; new (k,): which of them were asked for now, and not known from before; by (k,): of several
+    experts, the number of the one whose each state is.
     """
 
     values: np.ndarray
     answered: np.ndarray
     new: np.ndarray
+    by: np.ndarray | None = None
 
     @classmethod
     def of(cls, values: np.ndarray) -> Labels:
@@ -113,7 +118,7 @@ class Path:
     samples have a label, were asked about in this round, and got no answer. waiting: what states show whose
     labels are asked for later, each with the rows that they are. begun: how many of the first samples are
     labels from before a break. known: what a device says of a round all of whose labels it has computed;
-    those of states with a weight count as asked for.
+    those of states with a weight count as asked for. by (m,): of several experts, whose a state is.
     """
 
     def __init__(self, size: int, observations: Seen, actions: Actions, kind: str, envs: int = 1):
@@ -129,6 +134,7 @@ class Path:
         self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
         self.row = self.begun = 0
         self.known: Counts | None = None
+        self.by: np.ndarray | None = None
 
     def recover(self, found: Sequence[Kept]) -> None:
         """Enters labels from before a break (`runs.journal.Kept`) as the first samples. What was played in
@@ -137,7 +143,7 @@ class Path:
         self.row = self.begun = count = len(found)
         if count:
             self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])
-            self.targets[:count] = self._targets(np.stack([one.label for one in found]))
+            self.targets[:count] = self.targets_of(np.stack([one.label for one in found]))
             self.executed[:count], self.rewards[:count], self.flags[:count] = 0, np.nan, BREAK
             self.labelled[:count] = self.new[:count] = True
 
@@ -174,12 +180,16 @@ class Path:
         """Enters the expert's answers to the samples `index` (k,)."""
         has, index = labels.answered, np.asarray(index)
         if has.all():
-            self.targets[index] = self._targets(np.asarray(labels.values))
+            self.targets[index] = self.targets_of(np.asarray(labels.values))
         elif has.any():
-            self.targets[index[has]] = self._targets(np.asarray(labels.values)[has])
+            self.targets[index[has]] = self.targets_of(np.asarray(labels.values)[has])
         self.labelled[index], self.new[index], self.silent[index] = has, labels.new, ~has
+        if labels.by is not None:
+            self.by = np.full(self.size, -1) if self.by is None else self.by
+            self.by[index] = labels.by
 
-    def _targets(self, values: np.ndarray) -> np.ndarray:
+    def targets_of(self, values: np.ndarray) -> np.ndarray:
+        """What the learner is to give where the expert has answered so."""
         return self._actions.targets(values, self._kind)
 
     @property
@@ -220,6 +230,8 @@ class Path:
             labels=int(np.count_nonzero(asked)),
             unanswered=int(self.silent.sum()),
             counted=self.known,
+            by=self.by,
+            new=None if self.by is None else self.new,
         )
 
 

@@ -16,7 +16,6 @@ import dataclasses
 import importlib.metadata
 import os
 import queue
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,15 +23,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TextIO, TypeAlias, TypedDict
 
 from .. import disk
 from ..disk import Json
-from ..errors import UserError, check_name, import_extra
+from ..errors import UserError, check_name
 from ..machine import count_cores, use_cache
 from ..registry import register_again, registered
 from ..runs import Worlds
+from ..runs.cluster import THREADS, connect_to_ray, passed_on
 from .shard import Result, play
 
 Shard: TypeAlias = Sequence[dict[str, Json]]
@@ -40,7 +39,6 @@ Shard: TypeAlias = Sequence[dict[str, Json]]
 Names: TypeAlias = dict[str, dict[str, str | None]]
 """Parts that were registered, which a worker registers again."""
 FINISHED_STAY = "finished runs are kept, and the same command goes on from them"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PASSED_ON = (*THREADS, "NPROC", "JAX_PLATFORMS")
 """Variables that a task of Ray gets."""
 SERVE = "from understudy.studies.engines import serve_shards; serve_shards()"
@@ -54,7 +52,8 @@ class Work:
 
     done: called with the shard's number, its results and the seconds it took. progress: called with the
     shard's number and how many rounds of it are done. retries: how often a shard may lose its worker and be
-    played again. keep: where its runs are kept while they are played (see `shard.play`).
+    played again. keep, whole: where its runs are kept while they are played, and whether their folders stay
+    (see `shard.play`).
     """
 
     done: Callable[[int, list[Result], float], None]
@@ -63,6 +62,7 @@ class Work:
     retries: int = 2
     address: str | None = None
     keep: Path | None = None
+    whole: bool = False
 
 
 def play_inline(shards: Sequence[Shard], work: Work) -> None:
@@ -74,7 +74,14 @@ def play_inline(shards: Sequence[Shard], work: Work) -> None:
             def show(done: int, total: int, number: int = number) -> None:
                 work.progress(number, done)
 
-            results = play(shard, threads=count_cores(), keep=work.keep, worlds=worlds, progress=show)
+            results = play(
+                shard,
+                threads=count_cores(),
+                keep=work.keep,
+                whole=work.whole,
+                worlds=worlds,
+                progress=show,
+            )
             work.done(number, results, time.perf_counter() - began)
 
 
@@ -88,6 +95,7 @@ class Task(TypedDict):
     threads: int
     registered: Names
     keep: str | None
+    whole: bool
 
 
 class Answer(TypedDict, total=False):
@@ -118,7 +126,7 @@ def play_local(shards: Sequence[Shard], work: Work) -> None:
             if worker is None:
                 worker = Worker(answers, threads=max(1, count_cores() // count))
                 alive.append(worker)
-            worker.give(number, shards[number], work.keep)
+            worker.give(number, shards[number], work)
         elif worker is not None:
             worker.dismiss()
 
@@ -185,10 +193,11 @@ class Worker:
                 break
         answers.put((self, None))
 
-    def give(self, number: int, shard: Shard, keep: Path | None) -> None:
+    def give(self, number: int, shard: Shard, work: Work) -> None:
         self.shard = number
-        place = None if keep is None else str(keep.absolute())
-        task = Task(runs=shard, threads=self.threads, registered=registered(), keep=place)
+        place = None if work.keep is None else str(work.keep.absolute())
+        names = registered()
+        task = Task(runs=shard, threads=self.threads, registered=names, keep=place, whole=work.whole)
         # One that has died is reported by the reading thread, and its shard is given to another.
         with contextlib.suppress(BrokenPipeError):
             self._in.write(f"{disk.to_json(task, lossless=True)}\n".encode())
@@ -239,7 +248,14 @@ def serve_shards() -> None:
         try:
             register_again(task["registered"])
             keep = Path(task["keep"]) if task["keep"] else None
-            results = play(task["runs"], threads=task["threads"], keep=keep, worlds=worlds, progress=progress)
+            results = play(
+                task["runs"],
+                threads=task["threads"],
+                keep=keep,
+                whole=task["whole"],
+                worlds=worlds,
+                progress=progress,
+            )
         except Exception as error:  # the shard's own fault: another worker would fail as well
             _say(out, Answer(failed=f"{type(error).__name__}: {error}"))
             continue
@@ -294,16 +310,14 @@ def play_on_ray(shards: Sequence[Shard], work: Work) -> None:
     ray = connect_to_ray(work.address)
     environment = worker_environment()
     variables = {name: environment[name] for name in PASSED_ON if name in environment}
-    if "PYTHONPATH" in os.environ:  # as it was set, not our own places: those are this machine's
-        variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
     task = ray.remote(
         num_cpus=1,
         num_gpus=1 if has_accelerator() else 0,
         max_retries=work.retries,
-        runtime_env={"env_vars": variables},
+        runtime_env=passed_on(variables),
     )(_play_task)
     keep = work.keep and work.keep.absolute()
-    waiting = {task.remote(list(shard), registered(), keep): n for n, shard in enumerate(shards)}
+    waiting = {task.remote(list(shard), registered(), keep, work.whole): n for n, shard in enumerate(shards)}
     lost: list[str] = []
     try:
         while waiting:
@@ -323,29 +337,13 @@ def play_on_ray(shards: Sequence[Shard], work: Work) -> None:
         raise UserError(f"ray: {lost[0]}; {FINISHED_STAY}.")
 
 
-def _play_task(runs: Shard, names: Names, keep: Path | None) -> tuple[list[tuple[Any, ...]], float]:
+def _play_task(
+    runs: Shard, names: Names, keep: Path | None, whole: bool
+) -> tuple[list[tuple[Any, ...]], float]:
     register_again(names)
     began = time.perf_counter()
-    return [tuple(result) for result in play(runs, threads=1, keep=keep)], time.perf_counter() - began
-
-
-def connect_to_ray(address: str | None) -> ModuleType:
-    """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
-    ray = import_extra("ray", "engine: ray", "ray")
-    if ray.is_initialized():
-        return ray
-    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
-    if host and port.isdigit():  # Ray itself would wait for minutes where no server answers
-        try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except OSError as error:
-            raise UserError(f"address: no Ray cluster at {address!r} ({error.strerror or error}).") from None
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"address: no Ray cluster at {address!r} ({first}).") from None
-    return ray
+    results = play(runs, threads=1, keep=keep, whole=whole)
+    return [tuple(result) for result in results], time.perf_counter() - began
 
 
 ENGINES: dict[str, Callable[[Sequence[Shard], Work], None]] = {

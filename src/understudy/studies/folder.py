@@ -3,6 +3,7 @@
     study.json       settings, axes, seeds, every run with its id and labels; versions of what computes
     runs/ID.json     what came of a run, written in one rename when its shard has ended
     runs/ID.partial  a run that is under way, kept now and then: the folder of a run (see `runs.folder`)
+    runs/ID          the folder of a run that has ended, where it is to be kept
     results.csv      one row per run and round, in the order of the plan (also .parquet, with pyarrow)
     summary.csv      one row per run
 
@@ -83,14 +84,53 @@ def open_folder(path: Path, study: Study, *, stray: bool = False) -> Generator[N
         yield
 
 
-def remove_partial(path: Path, names: Iterable[str]) -> None:
-    """Removes what was kept of runs, by id, while they were under way."""
+def settle_partial(path: Path, names: Iterable[str], *, whole: bool = False) -> None:
+    """What was kept of runs that have ended, by id, while they were under way: it goes, or as a whole folder
+    takes its place.
+    """
     for name in names:
-        shutil.rmtree(partial(path / "runs", name), ignore_errors=True)
+        under_way, kept = partial(path / "runs", name), path / "runs" / name
+        if whole and not kept.is_dir() and (under_way / "summary.json").is_file():
+            with reporting(path):
+                under_way.rename(kept)
+        shutil.rmtree(under_way, ignore_errors=True)
 
 
-def write_result(path: Path, entry: Entry, result: Result, shard: ShardRecord) -> None:
-    """Makes a run count; `shard` says with how many others it was played, and how long that took."""
+KEEP = ("best", "all")
+
+
+def keep_best(path: Path, finished: Mapping[str, Result], entries: Iterable[Entry]) -> None:
+    """Removes the folders of all runs but, of each environment, the one with the highest return."""
+    for runs in kept_runs(path, finished, entries).values():
+        for entry, _ in runs[1:]:
+            shutil.rmtree(path / "runs" / entry.id, ignore_errors=True)
+
+
+def kept_runs(
+    path: Path, finished: Mapping[str, Result], entries: Iterable[Entry]
+) -> dict[str, list[tuple[Entry, Path]]]:
+    """The folders of runs that are there, by environment: the highest return first, then, where none was
+    measured, the least average loss; of equal ones the first of the plan.
+    """
+    found: dict[str, list[tuple[Entry, Path]]] = {}
+
+    def order(run: tuple[Entry, Path]) -> tuple[bool, float]:
+        summary = finished[run[0].id].summary
+        score, loss = float(summary["return_mean"]), float(summary["average_loss"])
+        return (False, -score) if math.isfinite(score) else (True, loss if loss == loss else math.inf)
+
+    for entry in entries:
+        if entry.id in finished and (path / "runs" / entry.id / "config.json").is_file():
+            found.setdefault(str(entry.labels["env"]), []).append((entry, path / "runs" / entry.id))
+    return {env: sorted(runs, key=order) for env, runs in found.items()}
+
+
+def write_result(
+    path: Path, entry: Entry, result: Result, shard: ShardRecord, *, whole: bool = False
+) -> None:
+    """Makes a run count; `shard` says with how many others it was played, and how long that took. whole: its
+    folder stays.
+    """
     record = {
         "settings": entry.settings,
         "columns": {name: [row[name] for row in result.rows] for name in NAMES},
@@ -104,7 +144,7 @@ def write_result(path: Path, entry: Entry, result: Result, shard: ShardRecord) -
     with reporting(path):
         disk.write_file(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
     if result.error is None:  # one that failed may be played again, from where it was
-        remove_partial(path, [entry.id])
+        settle_partial(path, [entry.id], whole=whole)
 
 
 def read_results(path: Path, entries: Iterable[Entry]) -> dict[str, Finished]:

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -21,19 +22,22 @@ from ..parts import Spaces
 from ..policies import Actions
 from ..progress import format_duration
 from ..regret.ledger import to_pandas
-from ..runs import spaces_of
+from ..runs import read_config, spaces_of
 from ..sinks import Started, Watch, make_sinks
 from ..spec import FIELDS, WORLD, RunSpec
 from .engines import ENGINES, Work, check_engine, has_accelerator, play_local
 from .folder import (
+    KEEP,
     Finished,
     ShardRecord,
+    keep_best,
+    kept_runs,
     open_folder,
     read_entries,
     read_results,
     refuse_foreign,
     refuse_other,
-    remove_partial,
+    settle_partial,
     tabulate_rounds,
     tabulate_runs,
     write_result,
@@ -84,6 +88,15 @@ class Results:
         return cls(entries, [finished[entry.id].result for entry in entries], Path(path))
 
     @property
+    def kept(self) -> dict[str, list[Path]]:
+        """The folders of the runs that were kept, by environment, the best run first."""
+        if self.folder is None:
+            return {}
+        finished = {entry.id: result for entry, result in self}
+        runs = kept_runs(self.folder, finished, self.entries)
+        return {env: [folder for _, folder in each] for env, each in runs.items()}
+
+    @property
     def failed(self) -> dict[str, str]:
         """The sentences of runs that failed, by id."""
         return {entry.id: result.error for entry, result in self if result.error}
@@ -117,6 +130,7 @@ def run(
     retry_failed: bool = False,
     shard: int | None = None,
     stray: bool = False,
+    keep: str | None = None,
     sinks: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Results:
@@ -130,6 +144,8 @@ def run(
       retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
       shard: most runs played side by side.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
+      keep: "all" keeps the folder of every run in ``out/runs``, with its policy and its samples, "best" of
+        each environment that of the run with the highest return; None: results alone.
       sinks: names of the sinks that get the rounds of every run that has ended (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
@@ -141,6 +157,7 @@ def run(
     check_int("retries", retries, 0)
     count = count_workers(workers)
     check_engine(engine, address)
+    check_keep(keep, out)
     names = check_sinks(sinks)
     check_runs(study, engine)
     with contextlib.ExitStack() as stack:
@@ -148,7 +165,9 @@ def run(
         stack.enter_context(open_folder(path, study, stray=stray))
         finished = read_results(path, study.runs)
         shards = divide(_left(study, finished, retry_failed), count, shard)
-        remove_partial(path, (name for name, (result, _) in finished.items() if result.error is None))
+        before = [name for name, (result, _) in finished.items() if result.error is None]
+        settle_partial(path, before, whole=keep is not None)
+        ended = {name: result for name, (result, _) in finished.items()}
         lengths = [sum(len(entry.plan.sizes) for entry in entries) for entries in shards]
         total = sum(len(entry.plan.sizes) for entry in study.runs)
         reached = [0] * len(shards)
@@ -168,7 +187,10 @@ def run(
                 engine=engine,
             )
             for entry, result in zip(entries, results, strict=True):
-                write_result(path, entry, result, record)
+                write_result(path, entry, result, record, whole=keep is not None)
+                ended[entry.id] = result
+            if keep == "best":
+                keep_best(path, ended, study.runs)
             for entry, result in zip(entries, results, strict=True):  # when all count: a sink may refuse
                 _tell_sinks(names, path, entry, result)
             show(number, lengths[number])
@@ -181,13 +203,73 @@ def run(
                 retries=retries,
                 address=address,
                 keep=path / "runs",
+                whole=keep is not None,
             )
             ENGINES[engine]([[entry.settings for entry in entries] for entries in shards], work)
         finished = read_results(path, study.runs)
         results = [finished[entry.id].result for entry in study.runs]
+        if keep is not None:
+            _warn_not_kept(path, keep, study, {name: one.result for name, one in finished.items()})
         done = Results(study.runs, results, None if out is None else path)
         write_tables(path, results=done.rounds, summary=done.summary)
         return done
+
+
+def check_keep(keep: str | None, out: str | os.PathLike[str] | None) -> None:
+    """Refuses a word for what is kept that is none, and one without a folder to keep it in."""
+    if keep is None:
+        return
+    check_name("keep", keep, KEEP)
+    if out is None:
+        raise UserError("keep: there is no folder to keep runs in; give out.")
+
+
+def _warn_not_kept(path: Path, keep: str, study: Study, finished: Mapping[str, Result]) -> None:
+    """Says which runs have no folder that should have one."""
+    if keep == "best":
+        keep_best(path, finished, study.runs)
+    here = {entry.id for runs in kept_runs(path, finished, study.runs).values() for entry, _ in runs}
+    good = [entry for entry in study.runs if finished[entry.id].error is None]
+    envs = {str(entry.labels["env"]) for entry in good}
+    kept = {str(entry.labels["env"]) for entry in good if entry.id in here}
+    lost = len(good) - len(here) if keep == "all" else len(envs - kept)
+    if lost:
+        what = "runs have" if keep == "all" else "environments have"
+        warnings.warn(
+            f"keep: {lost} {what} no folder: they had ended before, or were played where there is no "
+            f"{str(path)!r}.",
+            stacklevel=3,
+        )
+
+
+def run_folders(path: str | os.PathLike[str]) -> list[Path]:
+    """The folders of the runs that a study has kept, the best run of each environment first; of any other
+    folder, that folder itself. Of a tuned study those of its full pass.
+    """
+    place = Path(path)
+    place = place / "full" if (place / "full" / "study.json").is_file() else place
+    if not (place / "study.json").is_file():
+        return [place]
+    kept = Results.load(place).kept
+    if not kept:
+        raise UserError(
+            f"run: the study {str(path)!r} keeps no run; understudy sweep with --keep best (or all) plays "
+            "one that does."
+        )
+    runs = list(kept.values())
+    return [each[0] for each in runs] + [folder for each in runs for folder in each[1:]]
+
+
+def best_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder of the best run that a study has kept, of its only environment; of any other folder, that
+    folder itself.
+    """
+    folders = run_folders(path)
+    envs = {str(read_config(folder)["settings"]["env"]): folder for folder in reversed(folders)}
+    if len(folders) > 1 and len(envs) > 1:
+        listed = "; ".join(f"{env}: {folder}" for env, folder in sorted(envs.items()))
+        raise UserError(f"run: the study {str(path)!r} has several environments; name a run ({listed}).")
+    return folders[0]
 
 
 def folder_or_temporary(out: str | os.PathLike[str] | None, stack: contextlib.ExitStack) -> Path:

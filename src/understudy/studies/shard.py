@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import threading
@@ -15,7 +16,7 @@ import jax
 from .. import disk
 from ..defaults import plan_of
 from ..errors import UserError
-from ..runs import NAMES, TIMES, Run, World, Worlds, judged
+from ..runs import NAMES, TIMES, Run, World, Worlds, judged, last_of_experts
 from ..spec import RunSpec
 from ..together import Together
 from .study import digest
@@ -40,7 +41,8 @@ class Result(NamedTuple):
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, labels, ….
       expert_return is what was measured, nan where nothing was; what the expert's card says is not here.
-      return_low, return_high and their like are 95 % intervals of means over the episodes.
+      return_low, return_high and their like are 95 % intervals of means over the episodes. Of several experts
+      also labels_of_NAME, loss_of_NAME and agreement_of_NAME.
     error: one sentence where the run failed; its rows are those up to there.
     seconds: where the time went; first_round is what the first took to collect and solve, and to compile.
     evaluation, expert_evaluation: the episodes of the last evaluations, as `Evaluation.listed` has them.
@@ -60,6 +62,7 @@ def play(
     threads: int = 1,
     together: bool | None = None,
     keep: Path | None = None,
+    whole: bool = False,
     progress: Callable[[int, int], None] | None = None,
     worlds: Worlds | None = None,
 ) -> list[Result]:
@@ -72,6 +75,7 @@ def play(
       keep: where a round is kept now and then, as `imitate` keeps it, in a folder a run (see `partial`). Runs
         that are there already go on, bit for bit; the caller removes them. A folder that does not exist on
         this machine keeps nothing.
+      whole: leave there the whole folder of every run that ends, with its samples and policy.
       progress: ``progress(done, total)``, counted in rounds.
       worlds: those of runs before, which these share; the last ones stay open.
 
@@ -88,17 +92,17 @@ def play(
 
     def open_run(spec: RunSpec) -> Run | UserError:
         try:
-            return _open(spec, shared.of(spec), keep, threads, meeting)
+            return _open(spec, shared.of(spec), keep, threads, meeting, whole)
         except UserError as error:
             return error
 
     try:
         with disk.unsynced():
             if meeting is None:
-                return [_play_run(open_run(spec), spec, count) for spec in specs]
+                return [_play_run(open_run(spec), spec, count, whole) for spec in specs]
             pairs = [(open_run(spec), spec) for spec in specs]
             return meeting.each(
-                [lambda run=run, spec=spec: _play_run(run, spec, count) for run, spec in pairs]
+                [lambda run=run, spec=spec: _play_run(run, spec, count, whole) for run, spec in pairs]
             )
     finally:
         shared.close(but=0 if worlds is None else STAY)
@@ -117,7 +121,7 @@ class _Count:
                 self._progress(self._done, self._total)
 
 
-def _play_run(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
+def _play_run(run: Run | UserError, spec: RunSpec, count: _Count, whole: bool) -> Result:
     """What comes of a run when it is played to its end."""
     planned = len(plan_of(spec).sizes)
     if isinstance(run, UserError):
@@ -134,7 +138,12 @@ def _play_run(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
         except UserError as failure:
             error = failure
         count.add(planned - run.student.round)
-        return _result(run, error)
+        result = _result(run, error)
+        if whole and error is None and run.folder is not None:
+            with contextlib.suppress(UserError):  # the disk refuses; the study says that nothing is kept
+                run.folder.commit(run)
+                run.folder.finish(run.record.outcome(), run.record.policy)
+        return result
 
 
 def partial(keep: Path, name: str) -> Path:
@@ -142,7 +151,9 @@ def partial(keep: Path, name: str) -> Path:
     return keep / f"{name}.partial"
 
 
-def _open(spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None) -> Run:
+def _open(
+    spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None, whole: bool
+) -> Run:
     """A run that begins, or goes on from what is kept of it. One that cannot go on from there loses its
     rounds, and where that does not help its labels too; where the disk refuses, it is not kept. But a run
     whose expert is slow or expensive is refused where its labels would be lost or not kept. So is one whose
@@ -162,12 +173,13 @@ def _open(spec: RunSpec, world: World, keep: Path | None, threads: int, meeting:
             world=world,
             together=meeting,
             threads=threads,
-            keep=False,
+            keep=whole,
         )
 
     if path is None:
         return begin(None)
     _await_unlocked(path)
+    (path / "summary.json").unlink(missing_ok=True)  # it had ended, and its result was lost: it ends again
     for damaged in (ROUNDS, ("*",)):
         try:
             run = begin(path)
@@ -220,6 +232,10 @@ def _result(run: Run, error: UserError | None) -> Result:
             "bound": float(certificate.bound),
             "certificate": certificate.kind,
             "memory_bytes": run.student.memory_bytes(),
+        }
+    for name, about in last_of_experts(run.student.experts).items():
+        summary |= {
+            f"{what}_of_{name}": math.nan if number is None else number for what, number in about.items()
         }
     seconds = {name: sum(laps[name] for laps in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0

@@ -192,7 +192,7 @@ def check_table(field: str, table: Axis | Mapping[str, Axis], what: str) -> None
 def _refuse_several(name: str, value: Axis) -> None:
     """Several values, and a plural such as learners, are an axis."""
     axis = name if name in ACCEPTED else name.removesuffix("s")
-    lists = axis == "comparator" or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
+    lists = axis in ("comparator", "experts") or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
     if axis in FIELDS and isinstance(value, (list, tuple)) and not lists:
         several = ", ".join(map(repr, cast("Sequence[Json]", value)))
         raise UserError(f"{name}: several values are an axis; write {axis} = [{several}] in the grid.")

@@ -1,7 +1,7 @@
 """The tuning protocol: a coarse pass over a grid of steps, the best few in full, the best of those.
 
-Every setting (a combination of the axes that are not tuned, learners among them) is tuned by itself:
-candidates are played for a few short rounds, the `keep` best by average cumulative loss (mean over the seeds)
+Every setting (a combination of the axes that are not tuned, learners among them) is tuned by itself: all
+candidates are played for a few short rounds, the best few by average cumulative loss (mean over the seeds)
 are played in full, and the best of these is chosen. A run that failed or left the finite numbers counts as
 infinitely bad; of equal candidates the smaller step is taken. A learner without the tuned axes is played in
 full at once.
@@ -107,9 +107,10 @@ def tune(
     over: str | Sequence[str] = "step",
     out: str | os.PathLike[str] | None = None,
     *,
-    keep: int = KEPT,
+    candidates: int = KEPT,
     coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
+    keep: str | None = None,
     sinks: Sequence[str] = (),
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
@@ -119,21 +120,22 @@ def tune(
     Args:
       over: the axis, or axes, to tune: "step", or ("step", "learning_rate").
       out: a folder for both passes and their tables; run again into it, tuning goes on where it was.
-      keep: how many candidates of the coarse pass are played in full.
+      candidates: how many of the coarse pass are played in full.
       coarse: settings of the coarse pass beside or instead of `COARSE` (20 rounds of 100, no evaluation); an
         axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
       seeds: seeds of the coarse pass; by default those of the study.
+      keep: which runs of the full pass keep their folders, as for `run`.
       sinks: names of the sinks that get the rounds of every run of the full pass, as for `run`.
       progress: called as ``progress(stage, done, total)``.
       options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 
     >>> study = Study("Pendulum-v1", grid={"learner": ["ftl", "ogd"], "step": [1e-3, 1e-2, 0.1]},
     ...               policy="linear", rounds=3, steps_per_round=40, episodes=0)
-    >>> tuned = tune(study, engine="inline", keep=2, coarse={"rounds": 2})
+    >>> tuned = tune(study, engine="inline", candidates=2, coarse={"rounds": 2})
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
-    axes, rough = _prepare(study, over, out, keep, coarse, seeds)
+    axes, rough = _prepare(study, over, out, candidates, coarse, seeds)
 
     def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
@@ -146,9 +148,11 @@ def tune(
         tried = None
         if rough is not None:
             tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
-        full = full_study(study, axes, tried, keep)
+        full = full_study(study, axes, tried, candidates)
         # A longer grid may choose other candidates than those that the folder has already.
-        done = run(full, folder / "full", progress=report("full"), stray=True, sinks=sinks, **options)
+        done = run(
+            full, folder / "full", progress=report("full"), stray=True, sinks=sinks, keep=keep, **options
+        )
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
         write_tables(folder, results=tuned.rounds, summary=tuned.summary, choices=tuned.table())
         for results in (tried, done):
@@ -162,7 +166,7 @@ def plans(
     over: str | Sequence[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    keep: int = KEPT,
+    candidates: int = KEPT,
     coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     **options: Any,
@@ -170,14 +174,14 @@ def plans(
     """The plans of both passes, as `understudy.studies.plan` makes them. Which candidates the full pass will
     have is not known yet; as many stand for them.
     """
-    axes, rough = _prepare(study, over, out, keep, coarse, seeds)
+    axes, rough = _prepare(study, over, out, candidates, coarse, seeds)
     planned: dict[str, Plan] = {}
     if rough is not None:
         planned["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
-    candidates = _candidates(study, axes)
+    listed = _candidates(study, axes)
 
     def stands_for(entry: Entry) -> bool:
-        return values_of(entry.labels, axes) in [*candidates[repr(setting_of(entry.labels, axes))]][:keep]
+        return values_of(entry.labels, axes) in [*listed[repr(setting_of(entry.labels, axes))]][:candidates]
 
     return planned | {"full": plan(study.only(stands_for), **options)}
 
@@ -195,15 +199,15 @@ def coarse_study(
     return several if several.runs else None
 
 
-def full_study(study: Study, over: Sequence[str], tried: Results | None, keep: int) -> Study:
-    """The full pass: of every setting its `keep` best candidates, or its only one."""
+def full_study(study: Study, over: Sequence[str], tried: Results | None, best: int) -> Study:
+    """The full pass: of every setting its `best` candidates, or its only one."""
     if tried is None:
         return study
-    best = {setting: ranked(scores)[:keep] for setting, scores in means(_losses(tried), over).items()}
+    chosen = {setting: ranked(scores)[:best] for setting, scores in means(_losses(tried), over).items()}
 
     def is_best(entry: Entry) -> bool:
         setting = _as_tried(entry, over, tried)
-        return setting not in best or values_of(entry.labels, over) in best[setting]
+        return setting not in chosen or values_of(entry.labels, over) in chosen[setting]
 
     return study.only(is_best)
 
@@ -226,7 +230,7 @@ def _prepare(
     study: Study,
     over: str | Sequence[str],
     out: str | os.PathLike[str] | None,
-    keep: int,
+    candidates: int,
     coarse: Mapping[str, Json] | None,
     seeds: int | Sequence[int] | None,
 ) -> tuple[tuple[str, ...], Study | None]:
@@ -251,7 +255,7 @@ def _prepare(
             )
         if name in {**COARSE, **changes}:
             raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
-    check_int("keep", keep)
+    check_int("candidates", candidates)
     return axes, coarse_study(study, axes, changes, study.seeds if seeds is None else seeds)
 
 

@@ -143,7 +143,16 @@ function acted(run) {
   const steps = run.columns.steps[run.columns.steps.length - 1];
   return part("Who acted, and who was asked", h("div", { class: "pair" },
     one("Steps that the expert acted", found.acted, "#7F7F7F", ""), one("States that the expert was asked about", found.asked, "#009E73", "")),
-    note(`${many(labels, "label")} for ${many(steps, "step")}${steps ? ` (${percent(labels / steps)})` : ""}. The policy acts wherever the expert does not.`));
+    note(`${many(labels, "label")} for ${many(steps, "step")}${steps ? ` (${percent(labels / steps)})` : ""}. The policy acts wherever the expert does not.`),
+    experts(run, labels));
+}
+
+function experts(run, labels) {
+  const listed = Object.entries(run.experts || {});
+  if (!listed.length) return null;
+  const rows = listed.map(([name, about]) => [name, whole(about.labels), labels ? percent(about.labels / labels, 0) : "–", known(about.loss) ? num(about.loss, 3) : "–", known(about.agreement) ? percent(about.agreement) : "–"]);
+  return h("div", {}, h("p", { class: "caption" }, "The experts: their labels, and the loss and the agreement of the policy on their states when each was asked last."),
+    table(["expert", "labels", "share", "loss", "agreement"], rows, { label: "Labels, loss and agreement of each expert" }));
 }
 
 function solver(run) {
