@@ -69,6 +69,9 @@ def test_every_choice_has_a_reason_and_the_moment_of_what_only_data_decide():
         "standardise": "after round 1",
         "looks": "in every evaluation on the way",
     }
+    few = choices(env="Pendulum-v1", budget=400)["ensemble"]
+    assert (few.value, few.when) == (5, "until the best is as good as the expert")
+    assert choices(env="Pendulum-v1", budget=400, keep_best="no")["ensemble"].when == "now"
     exact = choices(env="CartPole-v1", policy="linear")["solver"]
     assert exact.candidates == ("newton", "block-lbfgs")
 
@@ -82,8 +85,11 @@ def test_a_run_that_is_extended_goes_on_with_the_portions_it_was_begun_with():
     longer = resolve(spec.replace(budget=803), *about, before)
     assert longer.plan.rounds[:11] == begun.plan.rounds[:11] and longer.plan.budget == 803
     assert {choice.setting for choice in longer.choices if choice.reason == BEGUN} == {
-        *("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best")
+        *("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best", "widths")
     }
+    wide = resolve(spec.replace(budget=5000), *about, before)
+    assert wide.policy.widths == begun.policy.widths == (128, 128), "a network goes on as wide as it is"
+    assert resolve(spec.replace(budget=5000), *about).policy.widths == (256, 256)
     assert plan_of(spec.replace(budget=803)).ask == "distance:40", "one that is begun now has others"
     assert resolve(spec, *about, before).record() == begun.record()
 

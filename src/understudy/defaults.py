@@ -259,8 +259,8 @@ the labels so far, and at most `most_passes`."""
 MANY = 64
 SPARSE = {"weight_decay": 0.1, "lasso": 0.1}
 """And what changes where inputs are more than `MANY`, most of which may say little."""
-NARROW, WIDE = (128, 128), (256, 256)
-"""Widths of networks that learn from up to `ENOUGH` labels, and from more."""
+NARROW, WIDE, LONG = (128, 128), (256, 256), 5000
+"""Widths of networks that learn from up to `ENOUGH` labels, and from more, with the steps of these."""
 ENOUGH = 2500
 
 
@@ -286,10 +286,10 @@ def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = F
     labels a goal takes: 200 in the first round, then `GROWTH` of those so far, a round at least `SMALL`.
 
     *Width and steps.* 128-128 up to `ENOUGH` labels, 256-256 with more, where a narrow network errs too much:
-    with 5,000 labels of HalfCheetah it keeps 0.88, a wide one 0.95. A round takes 1,500 steps, but as many as
-    draw every label 100 times (from 960 labels on), and at most 1,600 times (below 60). Seconds of solving
-    on one core, labels to 90 % and score of what is kept, five networks trained anew every round, seeds 71
-    to 75:
+    with 5,000 labels of HalfCheetah it keeps 0.88, a wide one 0.95. A round takes 1,500 steps, of a wide one
+    5,000 (HalfCheetah, seed 1, one network with 3,000 and 3,500 labels: 0.89 and 0.92 so), but as many as
+    draw every label 100 times, and at most 1,600 times. Seconds of solving on one core, labels to 90 % and
+    score of what is kept, five networks trained anew every round, seeds 71 to 75:
 
     | | 256-256, 5,000 steps | 128-128, 1,500 steps |
     |---|---|---|
@@ -309,11 +309,12 @@ def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = F
     ('distance:20', 200, (128, 128))
     """
     each = max(SMALL, math.ceil(GROWTH * labels)) if until else max(1, labels // 20)
+    training = FEW | (SPARSE if inputs > MANY else {})
     return Spending(
         ask=f"{'distance' if near else 'random'}:{each}",
         first_steps=max(1, min(labels // 2, 200 if until else max(200, labels // 4))),
         widths=NARROW if labels <= ENOUGH else WIDE,
-        training=FEW | (SPARSE if inputs > MANY else {}),
+        training=training | ({} if labels <= ENOUGH else {"max_iterations": LONG}),
     )
 
 
@@ -933,7 +934,8 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
     apart = type(policy) is MLP and _free(learner) and spec.init is None
     few = apart and _few(decisions, policy)
     reason = "few labels: the mean of several networks is better" if few else "the network that acts"
-    count = decisions.decide("ensemble", MEMBERS if few else 1, reason)
+    when = "until the best is as good as the expert" if few and decisions["keep_best"] else "now"
+    count = decisions.decide("ensemble", MEMBERS if few else 1, reason, when=when)
     if count > 1 and not apart:
         raise UserError(
             f"ensemble: {count!r} is for networks (mlp) which FTL or BC trains without init; the "

@@ -126,7 +126,7 @@ def test_policy_and_expert_of_every_run_play_the_same_episodes():
     assert alone.returns.tolist() == run.evaluation.returns.tolist()
     other = imitate("Pendulum-v1", policy="linear", keep_best=True, expert_episodes=2, **SIZE)
     mine, theirs = run.evaluation.seeds, other.evaluation.seeds
-    assert len(set(theirs.tolist())) == 50 and mine.tolist() == theirs[:3].tolist()
+    assert len(set(theirs.tolist())) == 30 and mine.tolist() == theirs[:3].tolist()
     assert other.expert_evaluation.seeds.tolist() == theirs[:2].tolist()
     assert not {derive(5, "evaluate", t, 0) for t in range(9)} & set(theirs.tolist())
 

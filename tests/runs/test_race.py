@@ -70,7 +70,7 @@ def race(*rounds, few: int = FEW, expert: np.ndarray | None = None, **about):
     the episodes that every candidate played.
     """
     pupil, arena = Pupil(rounds, quick=expert is not None, **about), Table(few, expert)
-    judge, played, compared = Judge(pupil, arena), list[int](), Judge._compared
+    judge, played, compared = Judge(pupil, arena, print), list[int](), Judge._compared
 
     def counted(judge, members):
         before = sum(n for who, n in arena.asked if who == "policy")
@@ -102,7 +102,7 @@ def test_a_candidate_far_behind_plays_a_few_episodes_and_a_close_one_all():
 def test_luck_in_the_first_episodes_does_not_choose():
     lucky = np.concatenate([np.full(LOOKS, 101.0), np.full(ALL - LOOKS, 50.0)])
     judge, _, _, played, _ = race((FALLING, None), (lucky, None))
-    assert played == [ALL, ALL] and judge.kept_round == 1
+    assert played == [ALL, 2 * LOOKS] and judge.kept_round == 1
     _, _, _, played, _ = race((STEADY, None), (lucky, None))
     assert played == [LOOKS, LOOKS], "as many as the best has played"
 

@@ -490,19 +490,17 @@ class Judge:
         return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
 
     def _behind(self, found: Evaluation) -> bool:
-        """Whether the policy with these returns is behind the best: clearly, or in all that the best has
-        played. A mean that is no number is behind every other.
+        """Whether the policy with these returns is behind the best in the same episodes: in the mean, but in
+        fewer than a look clearly. A mean that is no number is behind every other.
         """
         if self.best is None or np.isnan(self.best.mean):
             return False
         if self.best.equal:
             return True
-        mine, theirs = found.returns, self.best.returns
+        both = min(len(found.returns), len(self.best.returns))
+        gap = intervals.difference(found.returns[:both], self.best.returns[:both])
         tested = self.proof is not None and self.best.round in self.proof.tests
-        if tested or len(mine) < len(theirs):
-            both = min(len(mine), len(theirs))
-            return intervals.difference(mine[:both], theirs[:both]).high < 0
-        return not mine[: len(theirs)].mean() >= theirs.mean()
+        return gap.high < 0 if tested or both < self.plan.looks else not gap.middle >= 0
 
     def _equal(self, found: Evaluation) -> bool:
         """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
