@@ -17,7 +17,7 @@ STATED = [
     r"128 × 128 with 1,500 steps|is 8 × 8|a tenth of half the range|nine tenths of its action",
     r"\((?:Foster|Laskey|Ross|Menda|Li|Hoque|Firouzkouhi)[^)]*\d{4}\)",
     r"\(1 − α\) quantile|K = 1, α = 0\.05|the 90 % quantile|β = 0",
-    r"round of 1,000 states|states of 1,000",
+    r"round of 1,000 states|states of 1,000|begins with 1,000 to 20,000 states",
 ]
 
 
