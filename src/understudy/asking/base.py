@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # importing this room is cheap
     from ..losses import Loss
     from ..policies import Params, Policy
     from .leverage import Leverage
+    from .radius import Radius
     from .scored import Scored
 
 
@@ -183,7 +184,7 @@ def beside(
     return Asked(index, p[index])
 
 
-def at_random(rule: Leverage | Scored, chosen: int) -> int:
+def at_random(rule: Leverage | Radius | Scored, chosen: int) -> int:
     """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
     of all labels that its `random_share`, or its `mix`, asks for; none where it has neither.
     """
