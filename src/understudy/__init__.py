@@ -44,6 +44,7 @@ _ROOMS = [
     "regret",
     "sinks",
     "solvers",
+    "students",
     "studies",
 ]
 _REGISTRIES = {
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from . import regret as regret
     from . import sinks as sinks
     from . import solvers as solvers
+    from . import students as students
     from . import studies as studies
     from .envs.pure import PureEnv as PureEnv
     from .errors import UserError as UserError

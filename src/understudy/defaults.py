@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # importing this file is cheap
     from .learners import AnyLearner
     from .losses import Loss
     from .policies import Actions, Policy
+    from .policies.guest import Host
     from .solvers import AnySolver
     from .spec import Setting
 
@@ -237,6 +238,11 @@ class Resolved:
     frame_stack: int | None
     limits: Limits
     choices: tuple[Choice, ...]
+
+    @property
+    def own_solver(self) -> str | None:
+        """What the record says in place of a solver, where a student has its own way of learning."""
+        return next((str(one.value) for one in self.choices if one.setting == "fit"), None)
 
     def record(self) -> dict[str, Json]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
@@ -842,6 +848,8 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
             assert isinstance(made, Learner)
             made = dataclasses.replace(made, around_last=np.asarray(False))
     made = LEARNERS.resolve(made)
+    if (host := _host(policy)) is not None:
+        made = _held(made, host, scale)
     solves = network and not getattr(made, "linear", False)
     first = 1 if not solves else 2 if scale is None else scale.start
     made = started(made, first)
@@ -849,6 +857,38 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
         why = "a network learns round 1 without a penalty" if solves else "the penalty keeps round 1 bounded"
         decisions.note("start", first, f"the first round that the schedule counts: {why}")
     return made, scale
+
+
+def _held(learner: AnyLearner, host: Host, scale: Scale | None) -> AnyLearner:
+    """The learner of a student that is fitted by itself: around the mean centre, so that weight and centre
+    are all of the penalty; or one sentence.
+    """
+    import numpy as np
+
+    from .learners import Learner
+
+    name = getattr(learner, "name", type(learner).__name__)
+    if not isinstance(learner, Learner) or learner.linear or learner.radius is not None:
+        what = (
+            f"{name!r}" if not isinstance(learner, Learner) or learner.linear else f"{name!r} with a radius"
+        )
+        raise UserError(
+            f"learner: {what} steps or solves by itself, and the student {host.name!r} is fitted by its own "
+            "fit; ftl, bc, ftrl, alt_ftrl and adaftrl are accepted."
+        )
+    if learner.schedule.zero:
+        return learner
+    if not getattr(host.student, "parametric", True):
+        raise UserError(
+            f"learner: {name!r} penalises parameters, and the student {host.name!r} has none; ftl and bc are "
+            "accepted."
+        )
+    if (np.any(learner.schedule.adaptive) or scale is not None) and not host.has("gradient"):
+        raise UserError(
+            f"learner: {name!r} is scaled by gradients, and the student {host.name!r} has no "
+            "gradient(rows, labels, weights); ftl, and ftrl with an eta, are accepted."
+        )
+    return dataclasses.replace(learner, around_last=np.asarray(False))
 
 
 WHY = {
@@ -874,6 +914,8 @@ def solver(
 
     spec, options = decisions.spec, decisions.options("solver")
     name = spec.solver
+    if (host := _host(policy)) is not None:
+        return "adam", _fitting(decisions, host, learner, options)
     if not isinstance(name, str):
         decisions.note("solver", _name(name), SAID)
         return name, options
@@ -910,6 +952,35 @@ def solver(
     return name, more | options
 
 
+def _fitting(
+    decisions: Decisions, host: Host, learner: AnyLearner, said: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of Adam for a student that is trained with them, as a network of this package is; a student
+    with its own way of learning takes none.
+    """
+    takes = tuple(getattr(host.student, "options", ()))
+    solver = decisions.spec.solver
+    foreign = [] if solver in ("auto", "adam") else ["solver"]
+    if foreign := [*foreign, *(name for name in said if name not in takes)]:
+        offer = f"; it takes {', '.join(takes)}" if takes else ""
+        raise UserError(f"{foreign[0]}: the student {host.name!r} learns by its own fit{offer}.")
+    own = not takes or "learning_rate" not in takes
+    decisions.note("fit", "its own" if own else "adam", "the student is fitted by itself")
+    more: dict[str, Any] = {"batch_size": 256, "decay": "cosine", "proximal": not _free(learner)}
+    if not decisions.preset.automatic:
+        more = {"batch_size": 256}
+    if decisions["budget"] is not None and decisions.preset.automatic:
+        more |= dict(spending(decisions["budget"]).training)
+        if "max_iterations" in said:
+            del more["passes"], more["most_passes"]
+    for option, value in more.items():
+        if option in takes and option not in said:
+            decisions.note(
+                option, value, WHY.get(option, "few labels: a longer training with smaller weights")
+            )
+    return more | dict(said)
+
+
 MEMBERS = 5
 """Networks of the ensemble that is kept where labels are few."""
 
@@ -931,15 +1002,19 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
             f"average: {spec.average!r} is for policies that are linear in their parameters, and "
             f"{policy.name!r} is not; ensemble trains several networks."
         )
-    apart = type(policy) is MLP and _free(learner) and spec.init is None
-    few = apart and _few(decisions, policy)
+    host = _host(policy)
+    if spec.init is not None and host is not None:
+        raise UserError(f"init: the student {host.name!r} starts from where it is when it is given.")
+    begins = host is not None and host.has("begin")  # so that others have starts of their own
+    apart = (type(policy) is MLP or begins) and _free(learner) and spec.init is None
+    few = apart and not begins and _few(decisions, policy)
     reason = "few labels: the mean of several networks is better" if few else "the network that acts"
     when = "until the best is as good as the expert" if few and decisions["keep_best"] else "now"
     count = decisions.decide("ensemble", MEMBERS if few else 1, reason, when=when)
     if count > 1 and not apart:
         raise UserError(
-            f"ensemble: {count!r} is for networks (mlp) which FTL or BC trains without init; the "
-            f"policy is {policy.name!r}, the learner {spec.name!r}."
+            f"ensemble: {count!r} is for networks (mlp), and students with begin(job), which FTL or BC trains "
+            f"without init; the policy is {policy.name!r}, the learner {spec.name!r}."
         )
     return count
 
@@ -954,7 +1029,8 @@ def weights(decisions: Decisions, policy: Policy, plan: Timetable) -> str:
             f"weigh: 'labels' is for networks, and {policy.name!r} is linear; 'rounds' is accepted."
         )
     counted = plan.rule is None or plan.rule.count is not None
-    if _few(decisions, policy) and counted and decisions.spec.demos is None:
+    few = decisions["budget"] is not None and decisions.preset.automatic and _host(policy) is not None
+    if (few or _few(decisions, policy)) and counted and decisions.spec.demos is None:
         return decisions.decide("weigh", "labels", "those of the large first round must not weigh less")
     return decisions.decide("weigh", "rounds", "every round counts once in the regret")
 
@@ -1046,7 +1122,16 @@ def _few(decisions: Decisions, policy: Policy) -> bool:
     """Whether a network on vectors learns from few labels, and the preset decides how."""
     from .policies import MLP
 
-    return decisions["budget"] is not None and decisions.preset.automatic and isinstance(policy, MLP)
+    host = _host(policy)
+    network = isinstance(policy, MLP) or (host is not None and bool(getattr(host.student, "options", ())))
+    return decisions["budget"] is not None and decisions.preset.automatic and network
+
+
+def _host(policy: Policy) -> Host | None:
+    """Whose student the policy is, where it is computed elsewhere."""
+    from .policies import Guest
+
+    return policy.host if isinstance(policy, Guest) else None
 
 
 def _free(learner: AnyLearner) -> bool:

@@ -19,8 +19,11 @@ READ = (
 )
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, policy: Any = None) -> Any:
     """What a file or a folder holds.
+
+    policy: the student of one's own (`understudy.students`) that a run or a policy is of, as it was given to
+    the run: no file can keep it.
 
     - the folder of a run, finished or not: a `Record`
     - the folder of a study: `studies.Results` of its finished runs
@@ -37,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     place = Path(path)
     if place.is_dir():
-        return _folder(place)
+        return _able(_folder(place, policy), path)
     place = place if place.exists() else Path(f"{place}.safetensors")
     if not place.exists():
         raise UserError(f"load: there is no file or folder {str(path)!r}.")
@@ -57,15 +60,29 @@ def load(path: str | os.PathLike[str]) -> Any:
     if ending in (".safetensors", ""):
         from .policies import TrainedPolicy
 
-        return TrainedPolicy.read(place, "load")[0]
+        return _able(TrainedPolicy.read(place, "load", student=policy)[0], path)
     raise UserError(f"load: {str(path)!r} is of no kind that is read here; accepted: {READ}.")
 
 
-def _folder(place: Path) -> Record | Results | TrainedPolicy:
+def _able(found: Record | Results | TrainedPolicy, path: str | os.PathLike[str]) -> Any:
+    """What was read; a student of one's own that was not given again is refused."""
+    from .policies import Guest
+
+    trained: Any = getattr(found, "policy", None)
+    for policy in (trained, getattr(trained, "policy", None)):
+        if isinstance(policy, Guest) and policy.host.student is None:
+            raise UserError(
+                f"policy: {str(path)!r} is of a student of your own ({policy.host.name}), which no file can "
+                "keep; give it again, as in understudy.load(…, policy=student)."
+            )
+    return found
+
+
+def _folder(place: Path, student: Any) -> Record | Results | TrainedPolicy:
     if (place / "config.json").is_file():
         from .runs import Record
 
-        return Record.load(place)
+        return Record.load(place, policy=student)
     if (place / "study.json").is_file():
         from .studies import Results
 
@@ -73,7 +90,7 @@ def _folder(place: Path) -> Record | Results | TrainedPolicy:
     if (place / "policy.safetensors").is_file():
         from .policies import TrainedPolicy
 
-        return TrainedPolicy.load(place)
+        return TrainedPolicy.load(place, policy=student)
     inner = next((part for part in ("full", "coarse") if (place / part / "study.json").is_file()), None)
     hint = f"; it was tuned, and the studies are in {inner}/ and its like" if inner else ""
     raise UserError(f"load: the folder {str(place)!r} holds neither a run, a study nor a policy{hint}.")

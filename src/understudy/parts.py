@@ -19,10 +19,11 @@ from .experts.networks import start
 from .losses import check_loss
 from .machine import total_memory
 from .online import Game, make_game, with_memory
-from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
+from .policies import Actions, Encoded, Guest, Job, Normaliser, Observations, Params, Recalled, Seen
 from .policies.base import first_params
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
+from .solvers import SOLVERS
 from .spec import FIELDS, WORLD, RunSpec, describe, is_mapping, refuse_old_name, stated
 
 if TYPE_CHECKING:
@@ -110,6 +111,15 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
     key = threefry.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         rows = seen.dtype if seen.dtype == np.uint8 else float
+        if isinstance(architecture, Guest):
+            job = Job(
+                features=seen.width,
+                outputs=actions.outputs,
+                loss=resolved.loss,
+                solver=SOLVERS.make(str(resolved.solver), resolved.solver_options),
+                seed=derive(spec.seed, "params"),
+            )
+            architecture = architecture.begun(job, np.zeros((2, seen.width), seen.dtype))
         params = first_params(architecture, key, seen.width, actions.outputs, rows=rows)
         normaliser = Normaliser.identity(seen.width)
         if spec.init is not None:
@@ -128,7 +138,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
         "learner": describe(game.learner),
-        "solver": describe(game.solver),
+        "solver": resolved.own_solver or describe(game.solver),
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": None if demos is None else {"samples": len(demos), "crc": checksum(demos)},
     }

@@ -27,7 +27,8 @@ class Registry(Generic[T]):
     """Maps names to constructors of objects of one `kind`, and turns names into objects.
 
     A constructor may be given as ``module:name``, which is imported when it is asked for. `group`: entry
-    points of installed packages in the group ``understudy.GROUP`` count as registered.
+    points of installed packages in the group ``understudy.GROUP`` count as registered. `adopt` makes an object
+    of this kind of one that can stand for it.
 
     >>> numbers = Registry("number", int, {"one": lambda: 1, "power": lambda n: 2**n}, aliases={"1": "one"})
     >>> numbers.resolve("1"), numbers.resolve(7), numbers.make("power", {"n": 3}), numbers.names()
@@ -42,7 +43,9 @@ class Registry(Generic[T]):
         *,
         aliases: Mapping[str, str] | None = None,
         group: str | None = None,
+        adopt: Callable[[Any], Any] = lambda value: value,
     ):
+        self._adopt = adopt
         self.field, self.kind, self.group = field, kind, group
         self.makers, self.aliases = dict(makers), dict(aliases or {})
         self._own = set(self.makers)
@@ -92,7 +95,7 @@ class Registry(Generic[T]):
 
     def _parameters(self, name: str) -> Mapping[str, inspect.Parameter]:
         """What the constructor takes; nothing where the name stands for an object."""
-        thing: Any = self.maker(name)
+        thing: Any = self._adopt(self.maker(name))
         return {} if self._is_one(thing) or not callable(thing) else _parameters(thing)
 
     def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
@@ -114,7 +117,7 @@ class Registry(Generic[T]):
 
     def make(self, name: str, options: Mapping[str, Any]) -> T:
         """The object that `name` stands for, constructed with `options`."""
-        thing: Any = self.maker(name)
+        thing: Any = self._adopt(self.maker(name))
         if not self._is_one(thing):
             if not callable(thing):
                 kind = type(thing).__name__
@@ -148,6 +151,7 @@ class Registry(Generic[T]):
                     f"pass an object instead{own}."
                 )
             return self.make(value, {})
+        value = self._adopt(value)
         if isinstance(value, self.kind) and not inspect.isclass(value):
             return value  # type: ignore[return-value]
         raise UserError(

@@ -376,6 +376,8 @@ class RunSpec(Settings):
             parse_memory(self.memory)
         for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
+        if not isinstance(self.policy, str):  # a student of somebody's own, in the place of one
+            self._spell("policy", registries()["policy"].resolve(self.policy))
 
     def _refuse_experts(self) -> None:
         """Refuses what does not go with several experts."""
@@ -487,14 +489,15 @@ class RunSpec(Settings):
         """Every setting as plain data, objects described: what config.json keeps and resuming compares."""
         return {name: describe(getattr(self, name)) for name in FIELDS}
 
-    def changes(self) -> dict[str, Json]:
+    def changes(self, but: Sequence[str] = ()) -> dict[str, Json]:
         """The settings that differ from their defaults, with env, learner and seed always: enough to make it
-        again with `RunSpec.of`. Objects cannot be written down so, and are refused.
+        again with `RunSpec.of`. Objects cannot be written down so, and are refused, `but` for those that are
+        given again.
         """
         changed: dict[str, Json] = {}
         for name in FIELDS:
             value = getattr(self, name)
-            if name not in ("env", "learner", "seed") and self.unsaid(name):
+            if name in but or (name not in ("env", "learner", "seed") and self.unsaid(name)):
                 continue
             try:
                 changed[name] = json.loads(json.dumps(value, allow_nan=False))

@@ -46,6 +46,8 @@ from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, 
 from .regret import COLUMNS, Certificate, Ledger
 from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
+from .students import rounds
+from .students.rounds import SAID, add, guest_of
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
@@ -188,7 +190,9 @@ class Understudy:
 
     def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
         game, spec = parts.game, parts.spec
-        self.parts, self.spec, self.game, self.samples, self._play = parts, spec, game, samples, play
+        self.parts, self.spec, self.game, self.samples = parts, spec, game, samples
+        self._guest = guest_of(game)
+        self._play = play if self._guest is None else rounds.play
         self.resolved, self.timetable, self.on_device = parts.resolved, parts.resolved.plan, False
         scale = parts.resolved.automatic
         self.automatic = None if scale is None else Automatic(scale)
@@ -199,7 +203,7 @@ class Understudy:
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Rows | None = None
-        if samples.mapped:
+        if samples.mapped and self._guest is None:
             self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
         # Many demonstrations are never in one batch: they are read where they are, some at a time.
         self._reads_demos = (
@@ -217,7 +221,8 @@ class Understudy:
         architecture = game.policy
         self.cut = Sequences(architecture.length, architecture.burn) if remembers(architecture) else None
         with precision(game):
-            self.state = game.init(parts.params, self._empty(parts.params))
+            init = game.init if self._guest is None else functools.partial(rounds.first_state, game.learner)
+            self.state = init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Params] = []
         self.ensemble: list[Params] = []
@@ -507,6 +512,8 @@ class Understudy:
         acted in it.
         """
         about = self.game.policy, self.game.loss, self.params
+        if self._guest is not None:
+            return rounds.measured(self.game, self.params, one, measure)[:count]
         if one.inputs.shape[-1]:
             return np.asarray(measure(*about, one.inputs, one.targets))[:count]
         rows, reader = self.game.policy.minibatch, self.reader
@@ -516,8 +523,11 @@ class Understudy:
 
     def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, np.ndarray]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
+        now, first = self.params, self._first
+        if self._guest is not None:
+            now, first = rounds.floats(now), rounds.floats(first)
         with precision(self.game):
-            travelled = float(_distance(self.params, self._first))
+            travelled = float(_distance(now, first))
         automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
     def batch(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> Batch:
@@ -540,7 +550,9 @@ class Understudy:
     def _empty(self, params: Params) -> Samples | Statistics | Limited:
         """The losses of no round yet."""
         like, capacity, spec = self._like(), self._capacity, self.spec
-        if self.reader is None:
+        if self._guest is not None:
+            whole = empty_samples(SAID, self.game.loss, like, capacity=capacity)
+        elif self.reader is None:
             whole = self.game.empty(params, like, capacity)
         else:
             parts = self.game.policy, self.game.loss, like
@@ -593,10 +605,15 @@ class Understudy:
         """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
         if self.game.policy.linear or not self.spec.comparator_steps:
             return {}
-        key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
-        start, losses = jax.tree.map(jax.device_put, self.params), self.state.losses
+        losses = self.state.losses
         whole = losses.whole if isinstance(losses, Limited) else losses
-        least, status = map(np.asarray, _searched(whole, start, key, self.spec.comparator_steps))
+        if self._guest is not None:
+            found = rounds.searched(self.game, self.params, whole)
+        else:
+            key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
+            start = jax.tree.map(jax.device_put, self.params)
+            found = _searched(whole, start, key, self.spec.comparator_steps)
+        least, status = map(np.asarray, found)
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
@@ -699,6 +716,8 @@ class Understudy:
             return policy, members[0]
         if isinstance(policy, MLP):
             return Committee.of(policy, members)
+        if self._guest is not None:
+            return self._guest.several(members)
         return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
 
     def complete(self) -> None:
@@ -719,7 +738,9 @@ class Understudy:
         seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(count)]
         first, key = zip(*(threefry.split(threefry.key(seed), 2) for seed in seeds), strict=True)
         found, turns = self.members, 1
-        if not found:
+        if not found and self._guest is not None:
+            found, turns = [self._guest.host.first(k + 1, seed) for k, seed in enumerate(seeds)], ANEW
+        elif not found:
             found = [policy.init(one, parts.observations.width, parts.actions.outputs) for one in first]
             turns = ANEW
         for turn in range(turns):
@@ -729,6 +750,8 @@ class Understudy:
 
     def _solved(self, losses: Losses, starts: list[Params], keys: list[Array]) -> list[Params]:
         """Where the game's solver comes to from each of these starts."""
+        if self._guest is not None:
+            return rounds.solved(self.game, losses, starts)
         if jax.default_backend() != "cpu" and self.reader is None:
             solve = compiled_solver(self.game, mapped=True)
             found = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
@@ -752,8 +775,10 @@ class Understudy:
             about = {name: getattr(question, name) for name in ("index", "p", "weights")}
             about |= {name: getattr(question.path, name) for name in OPEN}
             arrays |= {f"open.{number}.{name}": np.asarray(rows) for name, rows in about.items()}
-        settings = {name: value for name, value in self.spec.changes().items() if name != "env"}
+        given = ("env",) if self._guest is None else ("env", "policy")
+        settings = self.spec.changes(but=given)
         plain |= {"format": FORMAT, "kind": self.parts.kind, "settings": settings, "ledger": self.rows}
+        plain |= {"student": None if self._guest is None else self._guest.host.name}
         plain |= {"asked": self._asked, "open": {number: one.path.envs for number, one in self.open.items()}}
         file = FilePath(path).with_suffix(".safetensors")
         disk.write_tensors(file, arrays, {"student": disk.to_json(plain, lossless=True)})
@@ -772,6 +797,11 @@ class Understudy:
             plain = disk.from_json(metadata["student"])
             if plain["format"] != FORMAT:
                 raise UserError(f"student: {file} has format {plain['format']!r}; {FORMAT} is read here.")
+            if plain.get("student") and "policy" not in settings:
+                raise UserError(
+                    f"policy: {file} is of a student of your own ({plain['student']}), which no file can "
+                    "keep; give it again, as policy=…."
+                )
             given = plain["settings"] | settings
             made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
@@ -820,8 +850,11 @@ class Understudy:
             self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
-            kept = copy_leaves([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
-            if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
+            named = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
+            kept = copy_leaves(named) if self._guest is None else named
+            if self._guest is None and any(
+                a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)
+            ):
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))
             if self.cut is not None:
@@ -873,7 +906,7 @@ class Understudy:
                 inputs, targets, weights, slots = (np.asarray(column[part]) for column in columns)
                 if self.on_device:  # its arithmetic differs from NumPy's in the last bit
                     inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
-                losses, first = _add(losses, self.batch(inputs, targets, weights, slots)), first + size
+                losses, first = add(losses, self.batch(inputs, targets, weights, slots)), first + size
         if isinstance(whole, Limited):
             assert memory is not None
             losses = Limited(losses, keys_again(memory, whole.memory))
@@ -899,11 +932,6 @@ def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, target
 @jax.jit
 def _distance(params: Params, others: Params) -> Array:
     return optax.tree.norm(optax.tree.sub(params, others))
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def _add(losses: Samples, samples: Batch) -> Samples:
-    return losses.add(samples)
 
 
 def listed(name: str, policies: list[Params]) -> dict[str, np.ndarray]:

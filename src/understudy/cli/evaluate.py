@@ -39,6 +39,8 @@ class Evaluate(Options):
     seed: Whole = None
     """Seed of the episodes (default: the episodes by which every run of an environment is judged)."""
     json: Json = False
+    policy: Name = None
+    """The student of your own (module:function) that the run was begun with, which no file keeps."""
 
 
 def run(options: Evaluate) -> int:
@@ -90,7 +92,7 @@ def _play_run(options: Evaluate, folder: Path) -> Played:
     from ..runs.proof import known_limits
 
     settings = read_config(folder)["settings"]
-    policy = read_policy(folder)
+    policy = read_policy(folder, options.policy)
     make = maker_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"
     limit = options.episode_limit

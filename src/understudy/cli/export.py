@@ -21,14 +21,18 @@ class Export(Options):
     out: Name = None
     """The file or folder to write, or the id of Minari's dataset; by default made of the run's name."""
     json: Json = False
+    policy: Name = None
+    """The student of your own (module:function) that the run was begun with, which no file keeps."""
 
 
 def run(options: Export) -> int:
     """Writes the files and prints where they are."""
     from ..exports import NEAR, export
+    from ..policies import POLICIES
     from ..report import tables
 
-    found = export(options.run, options.to, options.out)
+    student = None if options.policy is None else POLICIES.make(options.policy, {})
+    found = export(options.run, options.to, options.out, policy=student)
     rows = [("written", found.out), *(("beside it", one) for one in found.beside)]
     if found.episodes is not None:
         rows.append(("episodes", str(found.episodes)))

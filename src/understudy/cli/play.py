@@ -38,6 +38,8 @@ class Play(Options):
     """Longest video, in environment steps."""
     alone: Flag = False
     """The policy only, without its expert."""
+    policy: Name = None
+    """The student of your own (module:function) that the run was begun with, which no file keeps."""
 
 
 def run(options: Play) -> int:
@@ -51,7 +53,7 @@ def run(options: Play) -> int:
     check_int("steps", options.steps)
     check_int("seed", options.seed, 0)
     make = maker_of(settings, options.env, options.env_kwargs)
-    policy = read_policy(folder)
+    policy = read_policy(folder, options.policy)
     acts = {settings["name"]: _begin(policy)}
     if not options.alone and (expert := _expert(settings)) is not None:
         acts["expert"] = _begin(expert)

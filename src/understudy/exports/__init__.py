@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, check_name
@@ -34,7 +34,11 @@ class Exported(NamedTuple):
 
 
 def export(
-    what: Record | TrainedPolicy | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
+    what: Record | TrainedPolicy | str | os.PathLike[str],
+    to: str,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    policy: Any = None,
 ) -> Exported:
     """Writes a policy, or the episodes of a run, in a form that other programs read.
 
@@ -44,6 +48,7 @@ def export(
       to: "onnx" (one file; the extra onnx), "numpy" (one .npz, and a reader beside it that needs NumPy only),
         "minari" (a dataset; the extra minari) or "lerobot" (a folder; the extra tables).
       out: the file or folder to write, or the id of Minari's dataset; by default made of the run's name.
+      policy: the student of one's own that a file is of, see `understudy.load`.
 
     Policies act without noise, and standardise their observations themselves. ONNX files are compared with
     the policy where onnxruntime is installed.
@@ -55,7 +60,7 @@ def export(
     ('...understudy_policy.py',)
     """
     check_name("to", to, FORMS)
-    source, stem = _read(what)
+    source, stem = _read(what, policy)
     if to in ("onnx", "numpy"):
         return _export_policy(source.policy if isinstance(source, Record) else source, to, out, stem)
     if not isinstance(source, Record):
@@ -85,7 +90,9 @@ def _export_policy(policy: TrainedPolicy, to: str, out: str | os.PathLike[str] |
         return Exported(to, str(path), beside=(str(arrays.write(policy, path)),))
 
 
-def _read(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record | TrainedPolicy, str]:
+def _read(
+    what: Record | TrainedPolicy | str | os.PathLike[str], student: Any
+) -> tuple[Record | TrainedPolicy, str]:
     """The run or the policy, and a name for its files."""
     if isinstance(what, Record):
         return what, "policy" if what.folder is None else what.folder.resolve().name
@@ -94,9 +101,9 @@ def _read(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record
     path = Path(what)
     if path.is_dir():
         path = best_folder(path)
-        return Record.load(path), path.resolve().name
+        return Record.load(path, policy=student), path.resolve().name
     if not place(path).is_file():
         raise UserError(
             f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."
         )
-    return TrainedPolicy.read(path, "export")[0], place(path).stem
+    return TrainedPolicy.read(path, "export", student=student)[0], place(path).stem

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError
-from ..policies import TrainedPolicy
+from ..policies import Guest, TrainedPolicy
 from .graph import graph
 
 READER = "understudy_policy.py"
@@ -22,6 +22,11 @@ FIRST = (1980, 1, 1, 0, 0, 0)
 
 def write(trained: TrainedPolicy, path: Path) -> Path:
     """Writes the archive, and the reader beside it, whose file it returns."""
+    if isinstance(trained.policy, Guest):
+        raise UserError(
+            f"export: numpy holds plain operations, and the student {trained.policy.host.name!r} is computed "
+            "elsewhere; onnx is accepted where it has onnx(features), as those of students.torch have."
+        )
     g, archive = graph(trained), io.BytesIO()
     texts = {"graph": g.describe(), "card": trained.packed()[1]}
     arrays = g.arrays | {name: np.array(disk.to_json(text, sort=True)) for name, text in texts.items()}

@@ -7,6 +7,7 @@ Each operation is one of ONNX's and of the NumPy reader's: `to_onnx` writes them
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from ..policies import (
     Camera,
     Committee,
     Encoded,
+    Guest,
     Linear,
     NatureCNN,
     Normaliser,
@@ -40,6 +42,8 @@ Place = tuple[str | int, ...]
 """Where a part of an observation is: keys of dicts and numbers in tuples."""
 NETWORK, ENCODER = "params['network']", "params['encoder']"
 """How the names of a policy's arrays begin."""
+STUDENT = "Student"
+"""In the place of the operations of a student that is computed elsewhere: its `member`."""
 ACTIVATIONS: dict[str, tuple[str, dict[str, Attribute]]] = {
     **{name: (name.capitalize(), {}) for name in ("relu", "tanh", "sigmoid", "elu", "selu")},
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
@@ -136,9 +140,15 @@ def graph(trained: TrainedPolicy) -> Graph:
     if not trained.normaliser.nothing:
         row = _add_normaliser(g, trained.normaliser, row)
     outputs = _add_network(g, policy, row, as_bytes=as_bytes)
-    dtype = next(array.dtype for name, array in g.arrays.items() if name.startswith(NETWORK))
-    _add_action(g, trained.actions, g.add("Identity", outputs, into="outputs"), dtype)
+    _add_action(g, trained.actions, g.add("Identity", outputs, into="outputs"), dtype_of(trained, g))
     return g
+
+
+def dtype_of(trained: TrainedPolicy, g: Graph) -> np.dtype:
+    """The type of the outputs."""
+    if isinstance(trained.policy, Guest):
+        return np.dtype(np.float32)
+    return next(array.dtype for name, array in g.arrays.items() if name.startswith(NETWORK))
 
 
 def _at(name: str, *keys: str | int) -> str:
@@ -194,6 +204,11 @@ def _add_network(g: Graph, policy: Policy, row: str, *, as_bytes: bool) -> str:
         return _add_dense(g, features, _at(NETWORK, "head"))
     if type(policy) is Camera:
         return _add_camera(g, policy, row, as_bytes)
+    if type(policy) is Guest:
+        row = _add_numbers(g, row, np.dtype(np.float32), as_bytes)
+        said = [g.add(STUDENT, row, member=member) for member in range(policy.members)]
+        total = functools.reduce(lambda a, b: g.add("Add", a, b), said)
+        return g.add("Div", total, np.float32(policy.members)) if policy.members > 1 else total
     if type(policy) is not MLP and type(policy) is not Committee:
         raise _foreign(policy)
     row = _add_numbers(g, row, g.arrays[_at(NETWORK, 0, "weight")].dtype, as_bytes)

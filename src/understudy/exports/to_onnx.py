@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -11,9 +12,9 @@ from numpy.typing import DTypeLike
 from .. import disk
 from ..errors import UserError, import_extra
 from ..nested import part_at, stack
-from ..policies import TrainedPolicy
+from ..policies import Guest, TrainedPolicy
 from . import NEAR
-from .graph import Node, graph
+from .graph import STUDENT, Node, dtype_of, graph
 
 OPSET, IR = 17, 8
 """Versions of ONNX that runtimes from 2022 on read."""
@@ -34,19 +35,53 @@ def write(trained: TrainedPolicy, path: Path) -> None:
         attributes = {name: type_of(str(a)) if name == "to" else a for name, a in node.attributes.items()}
         return helper.make_node(node.op, node.inputs, [node.output], **attributes)
 
-    dtype = next(array.dtype for name, array in g.arrays.items() if "network" in name)
+    dtype = dtype_of(trained, g)
     inputs = [value(part.name, part.dtype, part.shape) for part in g.inputs]
     outputs = [value("outputs", dtype, (actions.outputs,)), value("action", actions.dtype, actions.shape)]
     used = {name for node in g.nodes for name in node.inputs}
     arrays = [onnx.numpy_helper.from_array(g.arrays[name], name) for name in sorted(used & g.arrays.keys())]
+    nodes: list[Any] = []
+    for node in g.nodes:
+        if node.op == STUDENT:
+            found, theirs = _student(onnx, trained, node)
+            nodes, arrays = [*nodes, *found], [*arrays, *theirs]
+        else:
+            nodes.append(as_onnx(node))
     model = helper.make_model(
-        helper.make_graph([as_onnx(node) for node in g.nodes], "policy", inputs, outputs, arrays),
+        helper.make_graph(nodes, "policy", inputs, outputs, arrays),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR,
         producer_name="understudy",
     )
     onnx.checker.check_model(model, full_check=True)
     disk.write_file(path, model.SerializeToString(deterministic=True))
+
+
+def _student(onnx: Any, trained: TrainedPolicy, node: Node) -> tuple[list[Any], list[Any]]:
+    """The operations and arrays of a student's own model, from the node's input to its output."""
+    policy, member = trained.policy, int(str(node.attributes["member"]))
+    assert isinstance(policy, Guest)
+    if policy.host.student is not None and not policy.host.has("onnx"):
+        raise UserError(
+            f"export: the student {policy.host.name!r} has no onnx(features), which returns its model as "
+            "ONNX's bytes; those of students.torch have."
+        )
+    student = policy.host.holding(trained.params if policy.members == 1 else trained.params[member])
+    model = onnx.load_from_string(student.onnx(trained.observations.width))
+    if any(one.domain in ("", "ai.onnx") and one.version != OPSET for one in model.opset_import):
+        raise UserError(f"export: the student's model must be of ONNX's opset {OPSET}.")
+    (given,), (said,) = model.graph.input, model.graph.output
+    kind, prefix = given.type.tensor_type.elem_type, f"student.{member}."
+    names = {given.name: f"{prefix}rows", said.name: f"{prefix}said", "": ""}
+    for one in (*model.graph.node, *model.graph.initializer):
+        if hasattr(one, "op_type"):
+            for ends in (one.input, one.output):
+                ends[:] = [names.setdefault(name, prefix + name) for name in ends]
+        one.name = names.setdefault(one.name, prefix + one.name)
+    ours = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(np.float32))
+    before = onnx.helper.make_node("Cast", node.inputs, [f"{prefix}rows"], to=kind)
+    after = onnx.helper.make_node("Cast", [f"{prefix}said"], [node.output], to=ours)
+    return [before, *model.graph.node, after], list(model.graph.initializer)
 
 
 def difference(trained: TrainedPolicy, path: Path) -> float | None:

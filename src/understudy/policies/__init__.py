@@ -12,6 +12,7 @@ from .base import Linear, Params, Policy, Tabular, count, flat, norm
 from .camera import Camera
 from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite
 from .gru import GRU
+from .guest import Guest, Job, Student, adopted
 from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
 from .trained import TrainedPolicy
@@ -24,6 +25,7 @@ POLICIES: Registry[Policy] = Registry(
     Policy,
     {one.name: one for one in (Linear, Tabular, MLP, GRU, Committee, NatureCNN, Camera)},
     group="policies",
+    adopt=adopted,
 )
 
 
@@ -39,7 +41,28 @@ def from_config(config: Mapping[str, Any]) -> Policy:
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
 
 
-__all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "History"]
-__all__ += ["Linear", "NatureCNN", "Network", "Normaliser", "Observations", "Params", "Policy", "Recalled"]
-__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "norm", "not_finite"]
+__all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "Guest"]
+__all__ += [
+    "History",
+    "Job",
+    "Linear",
+    "NatureCNN",
+    "Network",
+    "Normaliser",
+    "Observations",
+    "Params",
+    "Policy",
+    "Recalled",
+]
+__all__ += [
+    "Seen",
+    "Student",
+    "Tabular",
+    "TrainedPolicy",
+    "count",
+    "flat",
+    "from_config",
+    "norm",
+    "not_finite",
+]
 __all__ += ["require_fit", "softmax"]

@@ -20,6 +20,7 @@ from ..errors import UserError
 from .base import Linear, Params, Policy, Tabular
 from .codecs import Actions, Normaliser, Observations, Recalled, Wrapped
 from .gru import GRU
+from .guest import Guest
 from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
 
@@ -47,6 +48,8 @@ def forward(policy: Policy, params: Params) -> Forward:
     >>> forward(Linear(), np.eye(2))(np.array([1.0, 2.0]))
     array([1., 2.])
     """
+    if type(policy) is Guest:
+        return policy.forward(params)
     if type(policy) is Tabular:
         table = np.asarray(params)
         return lambda x: table[int(x[0])]

@@ -17,6 +17,7 @@ from ..errors import UserError, damaged, is_own
 from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
 from .base import Params, Policy
 from .codecs import Actions, Normaliser, Observations, Recalled
+from .guest import Guest, guest_of
 from .nature_cnn import NatureCNN
 
 if TYPE_CHECKING:
@@ -242,22 +243,30 @@ class TrainedPolicy:
         return arrays, card | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TrainedPolicy:
-        """Reads what `save` wrote; `path` may also be a run's folder, or the file of an expert."""
-        return cls.read(path)[0]
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> TrainedPolicy:
+        """Reads what `save` wrote; `path` may also be a run's folder, or the file of an expert. policy: a
+        student of one's own (`understudy.students`), which no file keeps; without it one cannot act.
+        """
+        return cls.read(path, student=policy)[0]
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], field: str = "policy", card: str | os.PathLike[str] | None = None
+        cls,
+        path: str | os.PathLike[str],
+        field: str = "policy",
+        card: str | os.PathLike[str] | None = None,
+        student: Any = None,
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
         base = base / "policy" if os.path.isdir(base) else base
         arrays, about = _read(base, field, card)
-        return cls.unpacked(arrays, about, f"{field}: {base}"), about
+        return cls.unpacked(arrays, about, f"{field}: {base}", student), about
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Json, what: str = "policy") -> TrainedPolicy:
+    def unpacked(
+        cls, arrays: Mapping[str, np.ndarray], card: Json, what: str = "policy", student: Any = None
+    ) -> TrainedPolicy:
         """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
         from . import from_config
 
@@ -268,12 +277,19 @@ class TrainedPolicy:
         with damaged(what):
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = _seen(about["observations"], tensors.get("encoder"))
-            acts, policy = Actions.from_config(about["actions"]), from_config(about)
+            acts = Actions.from_config(about["actions"])
+            if student is not None and about["policy"] != Guest.name:
+                raise UserError(f"{what} holds a policy of this package ({about['policy']}); give it alone.")
+            if about["policy"] == Guest.name:
+                policy = guest_of(about, seen.width, acts.outputs, student)
+            else:
+                policy = from_config(about)
             if is_own(policy):
                 like = policy.init(jax.random.key(0), seen.width, acts.outputs)
                 leaves = jax.tree.leaves(tensors["network"])
                 tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
-            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
+            if not isinstance(policy, Guest):
+                require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))

@@ -50,7 +50,7 @@ from jaxtyping import Float
 from ..learners import AnyLearner, Learner, LearnerState, Schedule, broadcast
 from ..losses import Loss, overridden
 from ..objectives import Losses, Samples, Statistics, epsilon, tiny, zeros
-from ..policies import Linear, Params, Policy, Tabular, count
+from ..policies import Guest, Linear, Params, Policy, Tabular, count
 from ..policies import norm as norm_of
 from ..solvers import AnySolver, Unsolved
 from .interval import Measured, slopes_at, vanished
@@ -82,6 +82,8 @@ def why_not(policy: Policy, loss: Loss, learner: AnyLearner, comparator_solver: 
             f"the policy {policy.name!r} is not linear in its parameters, and its losses are taken "
             "along sequences that begin with an empty memory."
         )
+    if isinstance(policy, Guest):
+        return f"the student {policy.host.name!r} is computed elsewhere, and nothing is proved about it."
     name = policy.config()["policy"]  # a subclass is not called what it was made from
     if not policy.linear:
         return f"the policy {name!r} is not linear in its parameters: the losses are not convex."

@@ -26,7 +26,7 @@ from ..envs.pure import PureEnv, State, chosen, derived, key_of, words
 from ..errors import UserError
 from ..experts import Expert
 from ..parts import Parts
-from ..policies import Actions, Observations, Params, Policy, Recalled
+from ..policies import Actions, Guest, Observations, Params, Policy, Recalled
 from ..programs import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
@@ -49,6 +49,7 @@ def possible(parts: Parts, expert: Expert) -> bool:
     """Whether a run in a pure environment can stay on the device."""
     seen = parts.observations
     traced = expert.pure is not None and expert.on_reset is None and expert.workers is None
+    traced = traced and not isinstance(parts.game.policy, Guest)
     inner = seen.inner if isinstance(seen, Recalled) else seen
     return isinstance(inner, Observations) and traced and parts.spec.moment == "after" and parts.demos is None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
-from ..policies import TrainedPolicy
+from ..policies import POLICIES, TrainedPolicy
 from ..regret import Ledger
 from ..samples.records import verified
 from ..spec import is_mapping
@@ -63,10 +63,12 @@ def read_config(path: Path) -> Config:
     return config
 
 
-def read_policy(path: Path) -> TrainedPolicy:
-    """The policy of a run's folder, after its files were compared with their checksums."""
+def read_policy(path: Path, student: str | None = None) -> TrainedPolicy:
+    """The policy of a run's folder, after its files were compared with their checksums. student:
+    ``module:function`` that makes the student of one's own that it is of.
+    """
     verified(Path(path), POLICY)
-    return TrainedPolicy.load(path)
+    return TrainedPolicy.load(path, policy=None if student is None else POLICIES.make(student, {}))
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:

@@ -150,9 +150,10 @@ class Record:
         return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome(), self.experts)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Record:
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Record:
         """A run from its folder, after every file was compared with its checksum. One that is not finished
-        is as it was after its last round, without evaluations and certificate.
+        is as it was after its last round, without evaluations and certificate. policy: a student of one's
+        own, which no file keeps; without it one cannot act.
         """
         folder = Path(path)
         config = read_config(folder)
@@ -176,15 +177,15 @@ class Record:
             summary = outcome.get("summary", {})
             calls = int(summary.get("expert_evaluation_calls", 0))
             number = summary.get("kept_round", ledger.rounds)
-        policy = TrainedPolicy.load(folder)
+        trained = TrainedPolicy.load(folder, policy=policy)
         return cls(
-            policy=policy,
+            policy=trained,
             ledger=ledger,
             certificate=certificate,
             settings=config["settings"],
             evaluation=mine,
             expert_evaluation=theirs,
-            log=SampleLog.read(folder, record, policy),
+            log=SampleLog.read(folder, record, trained),
             seconds=seconds,
             folder=folder,
             expert_calls=calls,

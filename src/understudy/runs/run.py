@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError
 from ..parts import make_parts
-from ..policies import TrainedPolicy
+from ..policies import Guest, TrainedPolicy
 from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, summarise_row
 from ..regret import Certificate, Ledger
 from ..samples import storage
@@ -133,7 +133,8 @@ class Run:
             self.judge = Judge(self.student, arena, self._tick, self._proof(arena))
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
-                self._record = Record.load(self.folder.path)
+                given = self.spec.policy if isinstance(self.spec.policy, Guest) else None
+                self._record = Record.load(self.folder.path, policy=given)
             elif self.folder is not None:
                 self._go_on(self.folder)
         except BaseException:

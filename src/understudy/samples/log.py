@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import UserError, check_name
 from ..losses import Absolute, Squared, computes
 from ..machine import total_memory
-from ..policies import Actions, Normaliser, Seen, TrainedPolicy
+from ..policies import Actions, Guest, Normaliser, Seen, TrainedPolicy
 from ..solvers import draws
 from ..spec import FIELDS
 from .images import ImageRows, Index, Rows, add_part, image_columns, in_pieces, split_rows
@@ -359,6 +359,12 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and computes(game.loss, Squared) and not draws(game.solver)
     large = size > limit and (keep or not streams)
+    own = isinstance(game.policy, Guest)
+    if large and own:
+        raise UserError(
+            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and a student of one's "
+            "own is fitted to all of them at once; raise it."
+        )
     if large and game.policy.memory:
         raise UserError(
             f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and those "
@@ -380,7 +386,7 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
                 f"reads them all at once; raise the limit or {other}."
             )
         held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
-        images = log.images is not None and draws(game.solver) and not held and not at_once
+        images = log.images is not None and not own and draws(game.solver) and not held and not at_once
         mapped = (large and not streams) or images
         keep = keep or mapped
     if large and keep and folder is None:

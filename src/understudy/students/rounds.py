@@ -1,0 +1,183 @@
+"""A round of the game for a student that is computed elsewhere: what `online.Game` does, with its own fit.
+
+The learner's weight and centre are those of `learners.Learner`; the student is fitted to the samples with the
+penalty that they make. Regret and comparator are estimates: the least loss is what another fit comes to.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
+# JAX and optax say little of the types of their trees.
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike, DTypeLike
+
+from ..asking.visited import per_sample
+from ..learners import Learner, LearnerState
+from ..objectives import Batch, Limited, Losses, Samples
+from ..online import COMPARED, Game, GameState, Record, copy_leaves
+from ..policies import Guest, Params, Policy
+from ..solvers import Status
+
+Kept = TypeVar("Kept", Samples, Limited)
+
+
+class Said(Policy):
+    """Outputs that somebody else has computed, in the place of a policy's inputs."""
+
+    name: ClassVar[str] = "said"
+
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
+        return ()
+
+    def apply(self, params: Params, inputs: Array) -> Array:
+        return inputs
+
+
+SAID = Said()
+
+
+def guest_of(game: Game) -> Guest | None:
+    """The student of a game, where it is computed elsewhere."""
+    return game.policy if isinstance(game.policy, Guest) else None
+
+
+def first_state(learner: Any, params: Params, losses: Losses | Limited) -> GameState:
+    """The game before round 1."""
+    state = LearnerState(
+        params=params,
+        centre={} if learner.schedule.zero else floats(params),
+        gradients=(),
+        squares=np.zeros(()),
+        weight=np.zeros(()),
+        residual=(),
+        round=np.zeros((), np.int32),  # type: ignore[arg-type]
+    )
+    leaves, structure = jax.tree.flatten(losses)  # each in a buffer of its own, which `add` takes over
+    losses = jax.tree.unflatten(structure, copy_leaves(leaves))
+    return GameState(state, losses, (), (), np.zeros(()))  # type: ignore[arg-type]
+
+
+def play(
+    game: Game, state: GameState, batch: Batch, key: Array, compare: ArrayLike | None
+) -> tuple[GameState, Record]:
+    """`Game.play` of a student that is computed elsewhere."""
+    guest, learner, old = guest_of(game), game.learner, state.learner
+    assert guest is not None and isinstance(learner, Learner) and isinstance(old, LearnerState)
+    each = outputs_on(guest, old.params, batch)
+    loss = float(np.sum(np.asarray(batch.weights) * _losses(game, each, batch.targets)))
+    gradient = _gradient(guest, learner, old, batch)
+    added: Any = add(state.losses, batch)
+    whole, seen = (added.whole, added.recall()) if isinstance(added, Limited) else (added, added)
+    with jax.enable_x64(True):  # what a weight adds up to is a matter of many rounds
+        ahead = learner.regularised(old._replace(params=floats(old.params)), gradient or {"": np.zeros(1)})
+        ahead = jax.tree.map(np.asarray, ahead)
+    weight = float(ahead.weight)
+    proximal = ({k: np.asarray(c, old.params[k].dtype) for k, c in ahead.centre.items()}, weight)
+    samples = samples_of(seen, device=bool(getattr(guest.host.student, "device", False)))
+    params = guest.host.fitted(old.params, *samples, proximal=proximal if weight > 0 else None)
+    new = ahead._replace(params=params, gradients=(), residual=(), centre=proximal[0])
+    cumulative, finite = float(state.cumulative) + loss, np.isfinite(loss)
+    finite = finite and all(np.isfinite(values).all() for values in floats(params).values())
+    record: dict[str, Any] = dict.fromkeys((*COMPARED, "residual", "stability", "solver_grad_norm"), np.nan)
+    record |= {
+        "loss": loss,
+        "cumulative_loss": cumulative,
+        "average_loss": cumulative / int(whole.rounds),
+        "gradient_norm": np.sqrt(_square(gradient)) if gradient is not None else np.nan,
+        "solver_status": np.int32(Status.ITERATION_CAP if finite else Status.DIVERGED),
+        "solver_iterations": np.int32(1),
+        "solver_evaluations": np.int32(1),
+        "agreement": float(game._agreement(jnp.asarray(each), batch)),
+        "weight": weight,
+        "comparator_status": np.int32(Status.RUNNING),
+    }
+    return GameState(new, added, (), (), np.asarray(cumulative)), record  # type: ignore[arg-type]
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def add(losses: Kept, batch: Batch) -> Kept:
+    """The losses with one more round; the old ones are given up."""
+    return losses.add(batch)  # type: ignore[return-value]
+
+
+def searched(game: Game, params: Params, losses: Samples) -> tuple[float, int]:
+    """The least Σ l_s that another fit, without a penalty, comes to from `params`, at most theirs."""
+    guest = guest_of(game)
+    assert guest is not None
+    found = guest.host.fitted(params, *samples_of(losses), proximal=None)
+    return min(value(game, found, losses), value(game, params, losses)), Status.ITERATION_CAP
+
+
+def solved(game: Game, losses: Samples, starts: list[Params]) -> list[Params]:
+    """Where the student comes to from each of these states."""
+    guest = guest_of(game)
+    assert guest is not None
+    return [guest.host.fitted(one, *samples_of(losses), proximal=None) for one in starts]
+
+
+def samples_of(losses: Samples, *, device: bool = False) -> tuple[Any, Any, Any]:
+    """Rows, labels and weights of the samples that weigh something, in the order in which they were seen. On
+    an accelerator they stay there for a student that takes arrays of the `device`.
+    """
+    many = int(losses.filled)
+    columns = [np.asarray(one)[:many] for one in (losses.inputs, losses.targets, losses.weights)]
+    has = columns[2] > 0
+    if device and jax.default_backend() != "cpu":
+        index = jnp.asarray(np.flatnonzero(has))
+        return losses.inputs[index], losses.targets[index], losses.weights[index]
+    rows, targets, weights = (one[has] for one in columns)
+    return rows, targets, weights
+
+
+def outputs_on(guest: Guest, params: Params, samples: Batch | Samples) -> np.ndarray:
+    """What the student says of all rows of a buffer, 0 of those that weigh nothing."""
+    said = np.zeros(samples.targets.shape, np.float32)
+    rows, has = np.asarray(samples.inputs), np.asarray(samples.weights) > 0
+    if has.any():
+        said[has] = guest.apply(params, rows[has])
+    return said
+
+
+def value(game: Game, params: Params, losses: Samples) -> float:
+    """Σ l_s of all samples."""
+    guest = guest_of(game)
+    assert guest is not None
+    each = _losses(game, outputs_on(guest, params, losses), losses.targets)
+    return float(np.sum(np.asarray(losses.weights, float) * each))
+
+
+def measured(game: Game, params: Params, batch: Batch, measure: Any = per_sample) -> np.ndarray:
+    """The loss, or another measure, of every row of a round."""
+    guest = guest_of(game)
+    assert guest is not None
+    return np.asarray(measure(SAID, game.loss, (), outputs_on(guest, params, batch), batch.targets))
+
+
+def _losses(game: Game, outputs: np.ndarray, targets: Array) -> np.ndarray:
+    return np.asarray(per_sample(SAID, game.loss, (), jnp.asarray(outputs), targets), float)
+
+
+def _gradient(guest: Guest, learner: Learner, old: LearnerState, batch: Batch) -> Params | None:
+    """The gradient of the round's loss, where a penalty is weighed and the student has one."""
+    if learner.schedule.zero or not guest.host.has("gradient"):
+        return None
+    has = np.asarray(batch.weights) > 0
+    columns = [np.asarray(one)[has] for one in (batch.inputs, batch.targets, batch.weights)]
+    return guest.host.gradient(old.params, *columns)
+
+
+def _square(gradient: Params) -> float:
+    return sum(float(np.sum(np.square(leaf, dtype=float))) for leaf in gradient.values())
+
+
+def floats(params: Params) -> Params:
+    """The parameters among the arrays of a student's state: those of floating-point numbers."""
+    return {name: values for name, values in params.items() if values.dtype.kind == "f"}
