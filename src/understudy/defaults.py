@@ -958,7 +958,7 @@ def _fitting(
     """The options of Adam for a student that is trained with them, as a network of this package is; a student
     with its own way of learning takes none.
     """
-    takes = tuple(getattr(host.student, "options", ()))
+    takes: tuple[str, ...] = tuple(getattr(host.student, "options", ()))
     solver = decisions.spec.solver
     foreign = [] if solver in ("auto", "adam") else ["solver"]
     if foreign := [*foreign, *(name for name in said if name not in takes)]:
@@ -1013,8 +1013,8 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
     count = decisions.decide("ensemble", MEMBERS if few else 1, reason, when=when)
     if count > 1 and not apart:
         raise UserError(
-            f"ensemble: {count!r} is for networks (mlp), and students with begin(job), which FTL or BC trains "
-            f"without init; the policy is {policy.name!r}, the learner {spec.name!r}."
+            f"ensemble: {count!r} is for networks (mlp), and students that begin(job), which FTL or BC "
+            f"trains without init; the policy is {policy.name!r}, the learner {spec.name!r}."
         )
     return count
 

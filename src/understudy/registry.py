@@ -27,8 +27,8 @@ class Registry(Generic[T]):
     """Maps names to constructors of objects of one `kind`, and turns names into objects.
 
     A constructor may be given as ``module:name``, which is imported when it is asked for. `group`: entry
-    points of installed packages in the group ``understudy.GROUP`` count as registered. `adopt` makes an object
-    of this kind of one that can stand for it.
+    points of installed packages in the group ``understudy.GROUP`` count as registered. `adopt` makes an
+    object of this kind of one that can stand for it.
 
     >>> numbers = Registry("number", int, {"one": lambda: 1, "power": lambda n: 2**n}, aliases={"1": "one"})
     >>> numbers.resolve("1"), numbers.resolve(7), numbers.make("power", {"n": 3}), numbers.names()

@@ -225,8 +225,8 @@ class Host:
             given = self.holding(state).gradient(*samples)
         if not isinstance(given, Mapping) or not given.keys() <= state.keys():
             raise ContractError(
-                f"student {self.name!r}: its gradient returned {kind_of(given)}; arrays by their names in the "
-                "state are expected."
+                f"student {self.name!r}: its gradient returned {kind_of(given)}; arrays by their names in "
+                "the state are expected."
             )
         return {name: np.asarray(values) for name, values in given.items()}
 

@@ -362,8 +362,8 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     own = isinstance(game.policy, Guest)
     if large and own:
         raise UserError(
-            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and a student of one's "
-            "own is fitted to all of them at once; raise it."
+            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and a student of "
+            "one's own is fitted to all of them at once; raise it."
         )
     if large and game.policy.memory:
         raise UserError(

@@ -24,8 +24,8 @@ def torch(
 
     Args:
       module: an `nn.Module` from rows (n, width) to outputs (n, k), mean actions or logits; bytes arrive as
-        fractions of 255. Or a function without arguments that makes one: then the run's seed decides its first
-        weights. It is copied, and learns where its parameters are, on the processor or a GPU.
+        fractions of 255. Or a function without arguments that makes one: then the run's seed decides its
+        first weights. It is copied, and learns where its parameters are, on the processor or a GPU.
       loss: a function of outputs (n, k) and labels (n, k) to losses (n,), of torch's operations; by default
         the run's own, if it is one of `understudy.losses`.
       optimiser: a function from parameters to one of torch's optimisers, made anew in every round, such as

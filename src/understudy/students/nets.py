@@ -38,7 +38,8 @@ class Torch:
         torch = import_extra("torch", "students: a module of PyTorch", "torch")
         if not callable(module) or isinstance(module, type):
             raise UserError(
-                f"policy: students.torch takes an nn.Module or a function that makes one, got {kind_of(module)}."
+                "policy: students.torch takes an nn.Module or a function that makes one, got "
+                f"{kind_of(module)}."
             )
         self.part, self.loss, self.optimiser = module, loss, optimiser
         self.module: Any = module if isinstance(module, torch.nn.Module) else None
@@ -120,7 +121,7 @@ class Torch:
                 if pull is not None and adam and options.proximal:
                     pull.step(made, rate)
             self.module.eval()
-        self._draws = self._draws + [0, 1]
+        self._draws = self._draws + np.array([0, 1])
 
     def gradient(self, rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> State:
         """That of ``Σ_i weights_i loss_i``, by the names of the state."""

@@ -108,7 +108,7 @@ def add(losses: Kept, batch: Batch) -> Kept:
     return losses.add(batch)  # type: ignore[return-value]
 
 
-def searched(game: Game, params: Params, losses: Samples) -> tuple[float, int]:
+def searched(game: Game, params: Params, losses: Losses) -> tuple[float, int]:
     """The least Σ l_s that another fit, without a penalty, comes to from `params`, at most theirs."""
     guest = guest_of(game)
     assert guest is not None
@@ -116,17 +116,18 @@ def searched(game: Game, params: Params, losses: Samples) -> tuple[float, int]:
     return min(value(game, found, losses), value(game, params, losses)), Status.ITERATION_CAP
 
 
-def solved(game: Game, losses: Samples, starts: list[Params]) -> list[Params]:
+def solved(game: Game, losses: Losses, starts: list[Params]) -> list[Params]:
     """Where the student comes to from each of these states."""
     guest = guest_of(game)
     assert guest is not None
     return [guest.host.fitted(one, *samples_of(losses), proximal=None) for one in starts]
 
 
-def samples_of(losses: Samples, *, device: bool = False) -> tuple[Any, Any, Any]:
+def samples_of(losses: Losses, *, device: bool = False) -> tuple[Any, Any, Any]:
     """Rows, labels and weights of the samples that weigh something, in the order in which they were seen. On
     an accelerator they stay there for a student that takes arrays of the `device`.
     """
+    assert isinstance(losses, Samples)
     many = int(losses.filled)
     columns = [np.asarray(one)[:many] for one in (losses.inputs, losses.targets, losses.weights)]
     has = columns[2] > 0
@@ -146,10 +147,10 @@ def outputs_on(guest: Guest, params: Params, samples: Batch | Samples) -> np.nda
     return said
 
 
-def value(game: Game, params: Params, losses: Samples) -> float:
+def value(game: Game, params: Params, losses: Losses) -> float:
     """Σ l_s of all samples."""
     guest = guest_of(game)
-    assert guest is not None
+    assert guest is not None and isinstance(losses, Samples)
     each = _losses(game, outputs_on(guest, params, losses), losses.targets)
     return float(np.sum(np.asarray(losses.weights, float) * each))
 

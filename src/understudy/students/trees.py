@@ -83,7 +83,7 @@ class Sklearn:
         proximal: tuple[State, float] | None = None,
     ) -> None:
         assert proximal is None  # which a run refuses before it begins
-        draws = self._arrays["draws"] + [0, 1]
+        draws = self._arrays["draws"] + np.array([0, 1])
         self._arrays = {"rows": rows, "labels": labels, "weights": weights, "draws": draws}
         self._refit()
 
@@ -109,7 +109,7 @@ class Sklearn:
             made.fit(rows, answers)
         else:
             raise UserError(
-                f"policy: {type(made).__name__} takes no sample_weight, and the rounds are of different sizes; "
+                f"policy: {type(made).__name__} takes no sample_weight, and the rounds differ in size; "
                 "weigh='labels', which weighs all labels alike, is accepted."
             )
         self._fitted = made
