@@ -311,7 +311,15 @@ ELSEWHERE = {
 }
 ELSEWHERE |= {"num_envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_steps", "random_share", "moment"}
-ELSEWHERE |= {"return_limits", "demos", "experts", "route", "expert_workers", "expert_timeout", "expert_retries"}
+ELSEWHERE |= {
+    "return_limits",
+    "demos",
+    "experts",
+    "route",
+    "expert_workers",
+    "expert_timeout",
+    "expert_retries",
+}
 
 
 def spec_of(*typed: str) -> RunSpec:

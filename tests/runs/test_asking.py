@@ -99,7 +99,12 @@ def test_the_loss_of_few_labels_is_hubers():
 
     assert loss() == Huber(delta=0.4)  # a tenth of the range
     assert loss(ask="all") == Huber(delta=0.4)
-    for other in ({"budget": None, "rounds": 5}, {"preset": "paper"}, {"policy": "linear"}, {"loss": "squared"}):
+    for other in (
+        {"budget": None, "rounds": 5},
+        {"preset": "paper"},
+        {"policy": "linear"},
+        {"loss": "squared"},
+    ):
         assert loss(**other) == Squared()
     assert loss(spaces.Box(-np.inf, np.inf, (2,), np.float32)) == Squared()
     assert loss(loss="huber") == Huber() and loss(push) == CrossEntropy()
