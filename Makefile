@@ -12,6 +12,7 @@ VENV_RAY := .venv-ray
 VENV_MJX := .venv-mjx
 VENV_RSL := .venv-rsl-rl
 VENV_LEROBOT := .venv-lerobot
+VENV_STUDENTS := .venv-students
 VENV_AUDIT := .venv-audit
 VENV_PACKAGE := .venv-package
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
@@ -24,7 +25,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl test-lerobot bench-rsl-rl goldens mutants torture torture-certificates audit package lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl test-lerobot test-students bench-rsl-rl goldens mutants torture torture-certificates audit package lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -55,6 +56,9 @@ test-rsl-rl: $(VENV_RSL)/.rsl ## the plug-in for rsl_rl, through rsl_rl's own ru
 
 test-lerobot: $(VENV_LEROBOT)/.lerobot ## exports, read by the packages lerobot, Minari and onnxruntime (in its own environment)
 	HF_HUB_OFFLINE=1 $(VENV_LEROBOT)/bin/python -m pytest -m "lerobot or not slow" tests/lerobot tests/exports $(ARGS)
+
+test-students: $(VENV_STUDENTS)/.students ## students in PyTorch and scikit-learn, with their recipe and example (in its own environment)
+	$(VENV_STUDENTS)/bin/python -m pytest -m students tests/students tests/docs/test_examples.py $(ARGS)
 
 mutants: $(VENV)/.dev ## lines made wrong, one after another, each of which the tests must notice (ARGS="--only regret/")
 	$(VENV)/bin/python tests/mutants/run.py $(ARGS)
@@ -100,12 +104,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_LEROBOT) $(VENV_AUDIT) $(VENV_PACKAGE) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_LEROBOT) $(VENV_STUDENTS) $(VENV_AUDIT) $(VENV_PACKAGE) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_LEROBOT)/.made $(VENV_AUDIT)/.made $(VENV_PACKAGE)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_LEROBOT)/.made $(VENV_STUDENTS)/.made $(VENV_AUDIT)/.made $(VENV_PACKAGE)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -148,6 +152,11 @@ $(VENV_MJX)/.mjx: $(VENV_MJX)/.made pyproject.toml
 $(VENV_RSL)/.rsl: $(VENV_RSL)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, rsl-rl (this brings PyTorch)"
 	$(VENV_RSL)/bin/python $(INSTALL) '.[dev,rsl-rl]'
+	@touch $@
+
+$(VENV_STUDENTS)/.students: $(VENV_STUDENTS)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, mujoco, onnx, torch, sklearn (this brings PyTorch)"
+	$(VENV_STUDENTS)/bin/python $(INSTALL) '.[dev,mujoco,onnx,torch,sklearn]' onnxruntime
 	@touch $@
 
 # lerobot asks for an older PyTorch and for everything that robots need; its datasets run with less, which is named here.

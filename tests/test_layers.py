@@ -32,6 +32,7 @@ ORDER = """
     defaults
     automatic samples
     parts
+    students
     student
     together
     runs

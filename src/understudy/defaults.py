@@ -878,7 +878,7 @@ def _held(learner: AnyLearner, host: Host, scale: Scale | None) -> AnyLearner:
         )
     if learner.schedule.zero:
         return learner
-    if not getattr(host.student, "parametric", True):
+    if not host.parametric:
         raise UserError(
             f"learner: {name!r} penalises parameters, and the student {host.name!r} has none; ftl and bc are "
             "accepted."
@@ -958,9 +958,8 @@ def _fitting(
     """The options of Adam for a student that is trained with them, as a network of this package is; a student
     with its own way of learning takes none.
     """
-    takes: tuple[str, ...] = tuple(getattr(host.student, "options", ()))
-    solver = decisions.spec.solver
-    foreign = [] if solver in ("auto", "adam") else ["solver"]
+    takes = host.options
+    foreign = [] if decisions.spec.solver in ("auto", "adam") else ["solver"]
     if foreign := [*foreign, *(name for name in said if name not in takes)]:
         offer = f"; it takes {', '.join(takes)}" if takes else ""
         raise UserError(f"{foreign[0]}: the student {host.name!r} learns by its own fit{offer}.")
@@ -1123,7 +1122,7 @@ def _few(decisions: Decisions, policy: Policy) -> bool:
     from .policies import MLP
 
     host = _host(policy)
-    network = isinstance(policy, MLP) or (host is not None and bool(getattr(host.student, "options", ())))
+    network = isinstance(policy, MLP) or (host is not None and bool(host.options))
     return decisions["budget"] is not None and decisions.preset.automatic and network
 
 

@@ -706,7 +706,8 @@ def describe(part: Setting) -> Json:
         return [describe(value) for value in part]
     if is_path(part):
         return os.fspath(part)
-    if hasattr(part, "label") or hasattr(part, "predict"):  # an expert, which may hold a network
+    # An expert, which may hold a network, or a student.
+    if hasattr(part, "label") or hasattr(part, "predict") or hasattr(part, "student"):
         return str(getattr(part, "name", type(part).__qualname__))
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         fields = {field.name: describe(getattr(part, field.name)) for field in dataclasses.fields(part)}

@@ -106,7 +106,7 @@ RUN = [
     for page in PAGES
     if page != RECIPES and "\n```python" in (ROOT / page).read_text()
 ]
-PARTS = ("expert", "environment", "policy", "loss", "learner", "solver", "ask rule", "sink")
+PARTS = ("expert", "environment", "policy", "student", "loss", "learner", "solver", "ask rule", "sink")
 MOST = SIZE
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
@@ -168,9 +168,14 @@ def test_every_kind_of_part_has_a_recipe():
     assert set(PARTS) <= recipes().keys()
 
 
-@pytest.mark.parametrize(
-    "title", [title if title in PARTS else pytest.param(title, marks=pytest.mark.slow) for title in recipes()]
-)
+def marked(title: str, code: str):
+    """A test of a program, with the mark of the verb that plays it."""
+    students = re.search(r"^\s*(?:import|from) (?:torch|sklearn)\b", code, re.M)
+    marks = [pytest.mark.students] if students else [] if title in PARTS else [pytest.mark.slow]
+    return pytest.param(title, marks=marks)
+
+
+@pytest.mark.parametrize("title", [marked(title, code) for title, code in recipes().items()])
 def test_a_recipe_runs_by_itself(title, capsys, tmp_path, monkeypatch):
     """Copied out of the page into an empty folder, as a program of its own."""
     monkeypatch.chdir(tmp_path)
@@ -183,7 +188,14 @@ def test_a_recipe_runs_by_itself(title, capsys, tmp_path, monkeypatch):
     assert capsys.readouterr().out
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(e, marks=pytest.mark.students) if "torch" in e.stem else e for e in EXAMPLES],
+    ids=[path.stem for path in EXAMPLES],
+)
 def test_an_example_runs(script, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(understudy, "imitate", smaller)

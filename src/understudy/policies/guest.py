@@ -142,6 +142,9 @@ class Host:
         self.part: Any = getattr(student, "part", student)
         """What the user gave, which sentences name."""
         self.name = name or name_of(student if isinstance(getattr(student, "name", None), str) else self.part)
+        self.options: tuple[str, ...] = tuple(getattr(student, "options", ()))
+        self.parametric = bool(getattr(student, "parametric", True))
+        self.device = bool(getattr(student, "device", False))
         self._names: set[str] | None = None
         self._ready: OrderedDict[bytes, Any] = OrderedDict()
 

@@ -81,7 +81,7 @@ def play(
         ahead = jax.tree.map(np.asarray, ahead)
     weight = float(ahead.weight)
     proximal = ({k: np.asarray(c, old.params[k].dtype) for k, c in ahead.centre.items()}, weight)
-    samples = samples_of(seen, device=bool(getattr(guest.host.student, "device", False)))
+    samples = samples_of(seen, device=guest.host.device)
     params = guest.host.fitted(old.params, *samples, proximal=proximal if weight > 0 else None)
     new = ahead._replace(params=params, gradients=(), residual=(), centre=proximal[0])
     cumulative, finite = float(state.cumulative) + loss, np.isfinite(loss)

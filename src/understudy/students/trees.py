@@ -37,7 +37,8 @@ class Sklearn:
             raise UserError(
                 f"policy: {type(estimator).__name__} is neither a classifier nor a regressor of scikit-learn."
             )
-        self._fitted: Any = None
+        self.estimator: Any = None
+        """The fitted clone; None before the first round."""
         self._outputs = 0
         self._arrays: State = {}
 
@@ -62,16 +63,16 @@ class Sklearn:
         }
 
     def act(self, rows: np.ndarray) -> np.ndarray:
-        if self._fitted is None:
+        if self.estimator is None:
             return np.zeros((len(rows), self._outputs), np.float32)
         if not self._classifies:
-            return np.reshape(self._fitted.predict(rows), (len(rows), -1)).astype(np.float32)
+            return np.reshape(self.estimator.predict(rows), (len(rows), -1)).astype(np.float32)
         logits = np.full((len(rows), self._outputs), np.log(LEAST), np.float32)
-        classes = np.asarray(self._fitted.classes_, int)
-        if hasattr(self._fitted, "predict_proba"):
-            logits[:, classes] = np.log(np.maximum(self._fitted.predict_proba(rows), LEAST))
+        classes = np.asarray(self.estimator.classes_, int)
+        if hasattr(self.estimator, "predict_proba"):
+            logits[:, classes] = np.log(np.maximum(self.estimator.predict_proba(rows), LEAST))
         else:
-            logits[np.arange(len(rows)), np.asarray(self._fitted.predict(rows), int)] = 0.0
+            logits[np.arange(len(rows)), np.asarray(self.estimator.predict(rows), int)] = 0.0
         return logits
 
     def fit(
@@ -112,12 +113,12 @@ class Sklearn:
                 f"policy: {type(made).__name__} takes no sample_weight, and the rounds differ in size; "
                 "weigh='labels', which weighs all labels alike, is accepted."
             )
-        self._fitted = made
+        self.estimator = made
 
     def state(self) -> State:
         return self._arrays
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays, self._fitted = dict(arrays), None
+        self._arrays, self.estimator = dict(arrays), None
         if len(arrays["rows"]):
             self._refit()
