@@ -3,11 +3,11 @@
     OMP_NUM_THREADS=1 python benchmarks/students.py                   # both parts, seeds 101 to 105
     OMP_NUM_THREADS=1 python benchmarks/students.py --part overhead --seeds 101
 
-*Scores*: Hopper-v5 with a budget of 400 labels, one network of 128-128, everything else as `train` decides it,
+*Scores*: Hopper-v5 with a budget of 400 labels, one network of 128-128, everything else as `train` decides,
 in JAX and in torch: the share of the expert's return that the kept policy has, in 30 episodes.
-*Overhead*: DAgger for ten rounds of 1,000 steps, every state labelled, without evaluations: `Run` with a torch
-student, and the loop below, which is what somebody would write who needs nothing else. CPU seconds of the
-process, imports apart, compiling included, one after the other with each seed.
+*Overhead*: DAgger for ten rounds of 1,000 steps, every state labelled, without evaluations: `Run` with a
+torch student, and the loop below, which is what somebody would write who needs nothing else. CPU seconds of
+the process, imports apart, compiling included, one after the other with each seed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
+import seeds
 import torch
 from safetensors.numpy import load_file
 from torch import nn
@@ -40,7 +41,7 @@ def shipped() -> nn.Module:
     """The expert that comes with the package, as a module."""
     place = Path(understudy.__file__).parent / "experts" / "weights" / "sac-Hopper-v5.safetensors"
     held, layers = load_file(place), []
-    for key in sorted(key for key in held if key.endswith("['weight']")):
+    for key in sorted(key for key in held if key.endswith("weight")):
         weight, bias = held[key], held[key.replace("weight", "bias")]
         layers += [nn.Linear(*weight.shape), nn.ReLU()]
         layers[-2].load_state_dict({"weight": torch.tensor(weight.T), "bias": torch.tensor(bias)})
@@ -51,7 +52,7 @@ def plain(seed: int) -> float:
     """DAgger in torch, with nothing else; the last round's loss."""
     torch.manual_seed(seed)
     env, student, expert = gym.make(ENV), network(), shipped()
-    states, labels = [], []
+    states, labels, mean, std = [], [], torch.zeros(11), torch.ones(11)
     observation, _ = env.reset(seed=seed)
     for t in range(ROUNDS):
         visited = []
@@ -71,16 +72,13 @@ def plain(seed: int) -> float:
             loss = ((student(states[-1]) - labels[-1]) ** 2).sum(1).mean().item()
         x, y = torch.cat(states), torch.cat(labels)
         adam = torch.optim.Adam(student.parameters(), lr=RATE)
-        falling = torch.optim.lr_scheduler.LambdaLR(
-            adam, lambda k: 0.5 + 0.5 * math.cos(math.pi * k / TRAINING)
-        )
-        for _ in range(TRAINING):
+        for k in range(TRAINING):
+            adam.param_groups[0]["lr"] = RATE * (0.5 + 0.5 * math.cos(math.pi * k / TRAINING))
             index = torch.randint(len(x), (BATCH,))
             error = ((student(x[index]) - y[index]) ** 2).sum(1).mean()
             adam.zero_grad()
             error.backward()
             adam.step()
-            falling.step()
     return loss
 
 
@@ -109,21 +107,21 @@ def seconds(job, seed: int) -> tuple[float, float]:
     return time.process_time() - began, loss
 
 
-def overhead(seeds: list[int]) -> None:
+def overhead(numbers: list[int]) -> None:
     print(f"overhead: {ENV}, {ROUNDS} × {STEPS} steps, CPU seconds")
     ratios = []
-    for seed in seeds:
+    for seed in numbers:
         (bare, theirs), (run, mine) = seconds(plain, seed), seconds(ours, seed)
         ratios.append(run / bare)
-        numbers = f"plain loop {bare:.2f} s, Run {run:.2f} s, ratio {run / bare:.2f}"
-        print(f"  seed {seed}: {numbers}; last loss {theirs:.4f}, {mine:.4f}", flush=True)
+        told = f"plain loop {bare:.2f} s, Run {run:.2f} s, ratio {run / bare:.2f}"
+        print(f"  seed {seed}: {told}; last loss {theirs:.4f}, {mine:.4f}", flush=True)
     print(f"  ratio: median {statistics.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
 
 
-def scores(seeds: list[int]) -> None:
+def scores(numbers: list[int]) -> None:
     print(f"scores: {ENV}, 400 labels, one network of {WIDTH}-{WIDTH}, share of the expert's return")
     found: dict[str, list[float]] = {"jax": [], "torch": []}
-    for seed in seeds:
+    for seed in numbers:
         for name in found:
             policy = "mlp" if name == "jax" else understudy.students.torch(network)
             wide = {"widths": (WIDTH, WIDTH)} if name == "jax" else {}
@@ -145,11 +143,12 @@ def main() -> None:
     parser.add_argument("--part", choices=["scores", "overhead", "both"], default="both")
     parser.add_argument("--seeds", type=int, nargs="+", default=[101, 102, 103, 104, 105])
     options = parser.parse_args()
+    chosen = seeds.reporting(options.seeds)
     torch.set_num_threads(1)
     if options.part != "scores":
-        overhead(options.seeds)
+        overhead(chosen)
     if options.part != "overhead":
-        scores(options.seeds)
+        scores(chosen)
 
 
 if __name__ == "__main__":

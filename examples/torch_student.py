@@ -3,7 +3,8 @@
     pip install '.[torch]'
     python examples/torch_student.py
 
-The module is yours, and so may be the optimiser. Who is asked, what is kept and what it cost is the package's.
+The module is yours, and so may be the optimiser. Who is asked, what is kept and what it cost is the
+package's.
 """
 
 import shutil

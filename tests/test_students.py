@@ -184,9 +184,9 @@ def test_module_and_function_from_a_shell(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "test_students", sys.modules[__name__])
     short = "--rounds 2 --steps-per-round 40 --episodes 1 --loss squared --expert-episodes 0"
     assert cli.main(f"train CartPole-v1 --policy robots:ridge {short} --out run".split()) == 0
-    assert cli.main("evaluate run --episodes 1 --policy robots:ridge".split()) == 0
+    assert cli.main(["evaluate", "run", "--episodes", "1", "--policy", "robots:ridge"]) == 0
     assert "1 of 1 episodes" in capsys.readouterr().err
-    assert cli.main("evaluate run --episodes 1".split()) != 0
+    assert cli.main(["evaluate", "run", "--episodes", "1"]) != 0
     assert "give it again" in capsys.readouterr().err
 
 
@@ -195,7 +195,7 @@ def test_a_study_takes_it_by_name(tmp_path, monkeypatch):
     study = understudy.Study("CartPole-v1", policy="robots:Ridge", loss="squared", seeds=2, **SIZE)
     results = study.run(tmp_path / "study", engine="inline")
     assert len(results) == 2 and not results.failed
-    with pytest.raises(UserError, match="'Ridge'.* is an object, which a study cannot keep"):
+    with pytest.raises(UserError, match=r"'Ridge'.* is an object, which a study cannot keep"):
         understudy.Study("CartPole-v1", policy=Ridge(), **SIZE)
 
 

@@ -259,7 +259,7 @@ def test_what_cannot_work_is_refused_in_one_sentence(case):
 
 
 def test_what_is_neither_is_refused_at_once():
-    with pytest.raises(UserError, match="takes an nn.Module or a function that makes one, got int"):
+    with pytest.raises(UserError, match=r"takes an nn\.Module or a function that makes one, got int"):
         of_torch(3)
     with pytest.raises(UserError, match="takes an estimator of scikit-learn, got int"):
         of_sklearn(3)
