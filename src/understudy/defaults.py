@@ -239,11 +239,6 @@ class Resolved:
     limits: Limits
     choices: tuple[Choice, ...]
 
-    @property
-    def own_solver(self) -> str | None:
-        """What the record says in place of a solver, where a student has its own way of learning."""
-        return next((str(one.value) for one in self.choices if one.setting == "fit"), None)
-
     def record(self) -> dict[str, Json]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
         values = {choice.setting: choice.value for choice in self.choices}
@@ -963,8 +958,7 @@ def _fitting(
     if foreign := [*foreign, *(name for name in said if name not in takes)]:
         offer = f"; it takes {', '.join(takes)}" if takes else ""
         raise UserError(f"{foreign[0]}: the student {host.name!r} learns by its own fit{offer}.")
-    own = not takes or "learning_rate" not in takes
-    decisions.note("fit", "its own" if own else "adam", "the student is fitted by itself")
+    decisions.note("fit", host.way, "the student is fitted by itself")
     more: dict[str, Any] = {"batch_size": 256, "decay": "cosine", "proximal": not _free(learner)}
     if not decisions.preset.automatic:
         more = {"batch_size": 256}

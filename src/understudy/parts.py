@@ -138,7 +138,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
         "learner": describe(game.learner),
-        "solver": resolved.own_solver or describe(game.solver),
+        "solver": architecture.host.way if isinstance(architecture, Guest) else describe(game.solver),
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": None if demos is None else {"samples": len(demos), "crc": checksum(demos)},
     }

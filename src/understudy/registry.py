@@ -95,7 +95,7 @@ class Registry(Generic[T]):
 
     def _parameters(self, name: str) -> Mapping[str, inspect.Parameter]:
         """What the constructor takes; nothing where the name stands for an object."""
-        thing: Any = self._adopt(self.maker(name))
+        thing: Any = self._adopted(self.maker(name))
         return {} if self._is_one(thing) or not callable(thing) else _parameters(thing)
 
     def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
@@ -117,7 +117,7 @@ class Registry(Generic[T]):
 
     def make(self, name: str, options: Mapping[str, Any]) -> T:
         """The object that `name` stands for, constructed with `options`."""
-        thing: Any = self._adopt(self.maker(name))
+        thing: Any = self._adopted(self.maker(name))
         if not self._is_one(thing):
             if not callable(thing):
                 kind = type(thing).__name__
@@ -151,13 +151,17 @@ class Registry(Generic[T]):
                     f"pass an object instead{own}."
                 )
             return self.make(value, {})
-        value = self._adopt(value)
+        value = self._adopted(value)
         if isinstance(value, self.kind) and not inspect.isclass(value):
             return value  # type: ignore[return-value]
         raise UserError(
             f"{self.field}: expected a name ({', '.join(self.names())}) or an object of that kind, "
             f"got {self._foreign(value)}."
         )
+
+    def _adopted(self, value: Any) -> Any:
+        """An object of this kind, where the value can stand for one; else the value."""
+        return value if isinstance(value, (str, type, self.kind)) else self._adopt(value)
 
     def _foreign(self, value: Any) -> str:
         """What a sentence says of an object that is not of this kind."""

@@ -41,13 +41,13 @@ from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
 from .online import LARGE, Game, GameState, Record, certify, copy_leaves
 from .parts import Parts, parts_of, remembers
-from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
+from .policies import MLP, Committee, Guest, Normaliser, Params, Policy, TrainedPolicy
 from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
 from .regret import COLUMNS, Certificate, Ledger
 from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
 from .students import rounds
-from .students.rounds import SAID, add, guest_of
+from .students.rounds import SAID, add
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
@@ -191,7 +191,7 @@ class Understudy:
     def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
         game, spec = parts.game, parts.spec
         self.parts, self.spec, self.game, self.samples = parts, spec, game, samples
-        self._guest = guest_of(game)
+        self._guest = game.policy if isinstance(game.policy, Guest) else None
         self._play = play if self._guest is None else rounds.play
         self.resolved, self.timetable, self.on_device = parts.resolved, parts.resolved.plan, False
         scale = parts.resolved.automatic

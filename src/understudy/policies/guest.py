@@ -30,11 +30,10 @@ State = dict[str, np.ndarray]
 """All that a student is, as arrays by name."""
 READY = 16
 """Students that are held ready to act, so that going back to one of them does not load it again."""
-METHODS = ("act", "fit", "state", "load")
 
 
 class Job(NamedTuple):
-    """What a student is told before its first round.
+    """What a student learns of its run before the first round.
 
     features, outputs: numbers in a row, and in what is said of it. loss: of the run (`understudy.losses`);
     None where the student is only to act. solver: the options of Adam that the run would train a network of
@@ -113,11 +112,9 @@ class Student(Protocol):
 def adopted(value: Any) -> Any:
     """A student as a `Guest`; anything else as it is, but for what is nearly one.
 
-    >>> adopted("mlp")
-    'mlp'
+    >>> adopted(3)
+    3
     """
-    if isinstance(value, (str, Policy, type)):
-        return value
     if isinstance(value, Student):
         return Guest(Host(value))
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(value).__mro__}
@@ -135,7 +132,7 @@ def adopted(value: Any) -> Any:
 
 @final
 class Host:
-    """A student, and copies of it that hold the states last asked for. `job`: what it was told."""
+    """A student, and copies of it that hold the states last asked for. `job`: what it began with."""
 
     def __init__(self, student: Student | None, name: str = "", job: Job | None = None):
         self.student, self.job = student, job
@@ -147,6 +144,11 @@ class Host:
         self.device = bool(getattr(student, "device", False))
         self._names: set[str] | None = None
         self._ready: OrderedDict[bytes, Any] = OrderedDict()
+
+    @property
+    def way(self) -> str:
+        """How it learns, for the record."""
+        return "adam" if "learning_rate" in self.options else "its own"
 
     def has(self, name: str) -> bool:
         """Whether the student has what it need not have."""
@@ -305,7 +307,8 @@ def guest_of(config: Mapping[str, Any], features: int, outputs: int, given: Any 
     act.
     """
     name, members = str(config["student"]), int(config["members"])
-    guest = Guest(Host(None, name)) if given is None else adopted(given)
+    guest = Guest(Host(None, name)) if given is None else given
+    guest = guest if isinstance(guest, Policy) else adopted(guest)
     if not isinstance(guest, Guest):
         raise UserError(f"policy: {kind_of(given)} is no student, and the file is that of one ({name}).")
     if guest.host.student is not None:

@@ -133,7 +133,7 @@ class Run:
             self.judge = Judge(self.student, arena, self._tick, self._proof(arena))
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
-                given = self.spec.policy if isinstance(self.spec.policy, Guest) else None
+                given = parts.resolved.policy if isinstance(parts.resolved.policy, Guest) else None
                 self._record = Record.load(self.folder.path, policy=given)
             elif self.folder is not None:
                 self._go_on(self.folder)
