@@ -49,6 +49,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
         "card": "a model card beside a run's policy, or a folder for a hub",
         "report": "one HTML page about runs and studies, without a network",
+        "plot": "one figure of runs and studies, for a paper: return against labels and the like",
         "watch": "the same page on this machine, while runs go on",
         "experts list": "the experts that come with the package",
         "expert train": "train an expert of your own, with SAC, TD3, PPO or DQN",
