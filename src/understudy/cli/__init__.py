@@ -61,6 +61,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Your own parts": {
         "check learner": "put a learner through the conformance suite",
         "check solver": "put a solver through the conformance suite",
+        "check policy": "put a policy through the conformance suite",
+        "check loss": "put a loss through the conformance suite",
+        "check ask": "put an ask rule through the conformance suite",
+        "check env": "put an environment through the conformance suite",
+        "check expert": "put an expert through the conformance suite",
         "check certificate": "search for a stream whose regret is above its certified bound",
     },
     "This installation": {
