@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all of this
 
 _NAMES = {
