@@ -19,7 +19,7 @@ from understudy.spec import registries
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 LISTED = re.findall(r"^::: (understudy\.\S+)$", PAGE, re.M)
 # Rooms whose names a user calls with the room before them.
-ROOMS = ("asking", "experts", "sinks", "studies", "checks")
+ROOMS = ("asking", "experts", "sinks", "students", "studies", "checks")
 # Rooms with a class or a function for every name of a registry, and their base classes.
 PARTS = ("understudy.learners", "understudy.losses", "understudy.policies", "understudy.solvers")
 # Protocols that own classes have, wherever they are written down, and what an own solver is called with.
@@ -106,7 +106,7 @@ def test_the_paper_uses_only_what_is_listed(path):
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("from understudy.online import copy_leaves", "understudy.online.copy_leaves"),
+        ("from understudy.online import certify", "understudy.online.certify"),
         ("from understudy import disk as files\nfiles.lock('a')", "understudy.disk.lock"),
         ("import understudy\nunderstudy.disk.lock('a')", "understudy.disk.lock"),
         ("def later():\n    import understudy.machine as m\n    m.versions()", "understudy.machine.versions"),

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike, DTypeLike
 from ..asking.visited import per_sample
 from ..learners import Learner, LearnerState
 from ..objectives import Batch, Limited, Losses, Samples
-from ..online import COMPARED, Game, GameState, Record, copy_leaves
+from ..online import COMPARED, Game, GameState, Record
 from ..policies import Guest, Params, Policy
 from ..solvers import Status
 
@@ -60,8 +60,7 @@ def first_state(learner: Any, params: Params, losses: Losses | Limited) -> GameS
         residual=(),
         round=np.zeros((), np.int32),  # type: ignore[arg-type]
     )
-    leaves, structure = jax.tree.flatten(losses)  # each in a buffer of its own, which `add` takes over
-    losses = jax.tree.unflatten(structure, copy_leaves(leaves))
+    losses = jax.device_put(losses, may_alias=False)  # in buffers of its own, which `add` takes over
     return GameState(state, losses, (), (), np.zeros(()))  # type: ignore[arg-type]
 
 
