@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, not_finite_rows
-from .sequences import Sequences, count
+from .rounds import (
+    BREAK,
+    EXPERT,
+    TERMINATED,
+    TRUNCATED,
+    Counts,
+    Labels,
+    Path,
+    Round,
+    Sequences,
+    count,
+    not_finite_rows,
+)
 
 __all__ = [
     "BREAK",
