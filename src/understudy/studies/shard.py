@@ -154,10 +154,9 @@ def partial(keep: Path, name: str) -> Path:
 def _open(
     spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None, whole: bool
 ) -> Run:
-    """A run that begins, or goes on from what is kept of it. One that cannot go on from there loses its
-    rounds, and where that does not help its labels too; where the disk refuses, it is not kept. But a run
-    whose expert is slow or expensive is refused where its labels would be lost or not kept. So is one whose
-    folder another process holds.
+    """A run that begins, or goes on from what is kept of it. One that cannot loses its rounds, and where that
+    does not help its labels too; where the disk refuses, it is not kept. It is refused where labels of a slow
+    or expensive expert would be lost, and where another process holds its folder.
     """
     path = None if keep is None else partial(keep, digest(spec.changes()))
     expensive = world.spaces.expert.workers is not None
