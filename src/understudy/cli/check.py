@@ -18,8 +18,6 @@ from .options import Folder, Name, Options
 if TYPE_CHECKING:
     from ..checks.base import Report
     from ..checks.certificates import Finding
-    from ..learners import AnyLearner
-    from ..solvers import AnySolver
 
 
 class CheckLearner(Options, settings=OPTIONS["learner"]):
@@ -57,7 +55,7 @@ def learner(options: CheckLearner) -> int:
     from ..learners import LEARNERS
 
     part = LEARNERS.make(options.learner, options.given())
-    return _show_report(options.learner, lambda: _counted(checks.learner, part))
+    return _show_report(options.learner, functools.partial(checks.learner, part))
 
 
 def solver(options: CheckSolver) -> int:
@@ -66,7 +64,7 @@ def solver(options: CheckSolver) -> int:
     from ..solvers import SOLVERS
 
     part = SOLVERS.make(options.solver, {})
-    return _show_report(options.solver, lambda: _counted(checks.solver, part))
+    return _show_report(options.solver, functools.partial(checks.solver, part))
 
 
 def certificate(options: CheckCertificate) -> int:
@@ -85,19 +83,8 @@ def certificate(options: CheckCertificate) -> int:
         seed=options.seed,
         kind=options.kind,
         out=options.out,
-        progress=_tell,
     )
-    return _show_report(options.learner, search)
-
-
-def _counted(suite: Callable[..., Report], part: AnyLearner | AnySolver) -> Report:
-    """The suite's report, with a line for each check: compiling them takes a while."""
-    with stages("checks") as update:
-
-        def show(done: int, total: int, name: str) -> None:
-            update("checking", done, total)
-
-        return suite(part, progress=show)
+    return _show_report(options.learner, search, progress=_tell)
 
 
 def _tell(finding: Finding) -> None:
@@ -105,12 +92,15 @@ def _tell(finding: Finding) -> None:
     print(f"{finding.kind}: seed {finding.seed}, worst {finding.worst:+.1e}", file=sys.stderr, flush=True)
 
 
-def _show_report(name: str, suite: Callable[[], Report]) -> int:
+def _show_report(name: str, suite: Callable[..., Report], **how: Callable[..., None]) -> int:
+    """Prints what a suite finds; its progress, where `how` has none, as a bar: compiling takes a while."""
     from .. import checks
 
-    try:
-        report, failed = suite(), False
-    except checks.CheckError as error:
-        report, failed = error.report, True
+    with stages("checks") as update:
+        how = how or {"progress": lambda done, total, name: update("checking", done, total)}
+        try:
+            report, failed = suite(**how), False
+        except checks.CheckError as error:
+            report, failed = error.report, True
     tables.show(tables.verdicts(f"checks of {name}", report.rows))
     return int(failed)

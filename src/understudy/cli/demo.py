@@ -84,9 +84,7 @@ def run(options: Demo) -> int:
 
 
 def _is_demo(out: Path) -> bool:
-    """Whether a folder holds what a demo makes and nothing else: it will be removed. A folder with a run of
-    somebody's own called ftl is none.
-    """
+    """Whether a folder holds what a demo makes and nothing else: it will be removed."""
     from ..runs import read_config
 
     if not (out / "ftl" / "config.json").is_file():
@@ -103,15 +101,8 @@ def _film(options: Demo, final: Record) -> None:
     from ..report import video
     from ..runs import acting
 
-    early = imitate(
-        ENV,
-        rounds=1,
-        steps_per_round=EARLY,
-        seed=options.seed,
-        episodes=0,
-        expert_episodes=0,
-        comparator="none",
-    )
+    nothing = {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
+    early = imitate(ENV, rounds=1, steps_per_round=EARLY, seed=options.seed, **nothing)
     make = maker(ENV)
     starts: dict[int, tuple[bool, int]] = {}
     for seed in range(SEARCHED):

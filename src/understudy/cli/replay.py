@@ -125,9 +125,7 @@ def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:
         **options.given(),
         "policy": options.policy,
         "loss_function": options.loss,
-        "solver": options.solver,
-        "memory": options.memory,
-        "seed": options.seed,
+        **{name: getattr(options, name) for name in ("solver", "memory", "seed")},
         "rounds": result.ledger.rounds,
         "samples": int(result.ledger["samples"].sum()),
         **last,
@@ -144,20 +142,16 @@ def _write_folder(folder: Path, options: Replay, result: Result, outcome: dict[s
     from ..report import plots
 
     result.ledger.to_csv(folder / "ledger.csv")
-    seconds = result.times.tolist()
-    disk.write_file(
-        folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds})
-    )
+    seconds = {"round": range(1, len(result.times) + 1), "seconds": result.times.tolist()}
+    disk.write_file(folder / "times.csv", disk.to_csv(seconds))
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
     lasting = {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     text = disk.to_json(result.certificate._asdict() | lasting, indent=2)
     disk.write_file(folder / "certificate.json", text + "\n")
     if result.iterates is not None:
         disk.write_npz(folder / "iterates.npz", _stack(result.iterates))
-    plots.save(
-        plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
-        folder / "regret.png",
-    )
+    proved = result.certificate.kind == "certificate"
+    plots.save(plots.regret({options.learner: result.ledger}, bound=proved), folder / "regret.png")
 
 
 def _stack(iterates: list[Params]) -> dict[str, np.ndarray]:
@@ -168,9 +162,8 @@ def _stack(iterates: list[Params]) -> dict[str, np.ndarray]:
     named, _ = jax.tree_util.tree_flatten_with_path(iterates[0])  # pyright: ignore[reportUnknownVariableType]
     names = [jax.tree_util.keystr(at, simple=True, separator=".") for at, _ in named]  # pyright: ignore[reportUnknownVariableType]
     leaves = zip(*map(jax.tree.leaves, iterates), strict=True)
-    return {
-        name: np.stack(each) for name, each in zip(names if len(names) > 1 else ["w"], leaves, strict=True)
-    }
+    names = names if len(names) > 1 else ["w"]
+    return {name: np.stack(each) for name, each in zip(names, leaves, strict=True)}
 
 
 def read_stream(path: Path) -> list[Round]:

@@ -98,13 +98,8 @@ def run(options: Sweep) -> int:
         tables.json_line({title: {k: getattr(each, k) for k in told} for title, each in planned.items()})
         return 0
     began = time.perf_counter()
-    how: dict[str, Any] = {
-        **where,
-        "address": options.address,
-        "retries": options.retries,
-        "sinks": options.sink,
-        "keep": options.keep,
-    }
+    how = where | {name: getattr(options, name) for name in ("address", "retries", "keep")}
+    how["sinks"] = options.sink
     ended = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
     with interruptible(lambda: ended), stages() as show:
         if tuning:

@@ -244,8 +244,8 @@ def _warn_not_kept(path: Path, keep: str, study: Study, finished: Mapping[str, R
 
 
 def run_folders(path: str | os.PathLike[str]) -> list[Path]:
-    """The folders that a study, or the full pass of a tuned one, has kept, the best of each environment first;
-    of any other folder, that folder itself.
+    """The folders that a study, or the full pass of a tuned one, has kept, the best of each environment
+    first; of any other folder, that folder itself.
     """
     place = Path(path)
     place = place / "full" if (place / "full" / "study.json").is_file() else place

@@ -25,7 +25,7 @@ import numpy as np
 from ...errors import UserError, damaged, import_extra, shorten
 from ...policies import Normaliser
 from .. import Expert
-from ..networks import from_mlp
+from ..networks import existing, from_mlp
 from . import layout, pickles, torchfile
 from .pickles import Record
 from .torchfile import member, opened
@@ -57,22 +57,8 @@ def load(
     does not say it (a policy class of one's own); `vec_normalize` is the file that `VecNormalize.save` wrote,
     whose statistics are applied to what this expert sees and to nothing else.
     """
-    path = Path(path)
-    what = f"archive {path.name!r}"
-    if not os.path.isfile(path):
-        raise UserError(f"expert: there is no archive {path}.")
-    with damaged(what):
-        return _load(path, what, activation, vec_normalize, name)
-
-
-def _load(
-    path: Path,
-    what: str,
-    activation: str | None,
-    vec_normalize: str | os.PathLike[str] | None,
-    name: str | None,
-) -> Expert:
-    with opened(path, what) as archive:
+    path, what = existing(path, "archive")
+    with damaged(what), opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
         pickled = {key: field.get(":serialized:") for key, field in data.items() if isinstance(field, dict)}
         trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
@@ -84,24 +70,25 @@ def _load(
         version, file = "", "_stable_baselines3_version"
         if file in archive.namelist():
             version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
-    for field in _READ[:2]:
-        if field not in objects:
-            raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
-    settings = layout.Settings(
-        observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
-        action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
-        **_policy_settings(data, objects, what, activation),
-    )
-    seen, acts = settings.observation_space, settings.action_space
-    statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
-    net = layout.build(tensors, settings, what, statistics)
-    card = {
-        "name": name or path.stem,
-        "algorithm": _algorithm(data, tensors),
-        "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
-        "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
-    }
-    return from_mlp(net, seen, acts, card)
+        for field in _READ[:2]:
+            if field not in objects:
+                raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
+        settings = layout.Settings(
+            observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
+            action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
+            **_policy_settings(data, objects, what, activation),
+        )
+        seen, acts = settings.observation_space, settings.action_space
+        statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
+        net = layout.build(tensors, settings, what, statistics)
+        card = {
+            "name": name or path.stem,
+            "algorithm": _algorithm(data, tensors),
+            "normalised": statistics is not None
+            or (net.encoder is not None and not settings.normalize_images),
+            "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
+        }
+        return from_mlp(net, seen, acts, card)
 
 
 def _json(data: bytes, what: str) -> dict[str, Json]:
