@@ -120,9 +120,8 @@ class Stage:
         try:
             self.env: Any = make(render_mode="rgb_array")
             if is_pure(self.env):
-                raise UserError(
-                    f"env: {make.name} draws no pictures; name another with env, as in --env CartPole-v1."
-                )
+                hint = "name another with env, as in --env CartPole-v1"
+                raise UserError(f"env: {make.name} draws no pictures; {hint}.")
             _can_draw(self.env)
             self.seen, self.info = self.env.reset(seed=seed)
             self._camera = Camera(self.env)

@@ -86,17 +86,15 @@ def seeing(expert: Expert, sees: str) -> Expert:
             raise UserError(f"expert {expert.name!r}: {error}") from error
         return inner(seen, infos)
 
-    card = {**expert.card, "sees": sees}
-    needs = expert.needs_infos or bool(sight.infos)
-    inside = expert.pure
+    needs, inside = expert.needs_infos or bool(sight.infos), expert.pure
 
     def traced(observations: Nested) -> Array:
         assert inside is not None
         return inside(sight.seen(observations, None))
 
-    pure = None if inside is None or needs else traced
+    own = {"pure": None if inside is None or needs else traced, "needs_infos": needs}
     return dataclasses.replace(
-        expert, ask=ask, observation_space=None, card=card, needs_infos=needs, pure=pure
+        expert, ask=ask, observation_space=None, card={**expert.card, "sees": sees}, **own
     )
 
 
@@ -223,15 +221,13 @@ def _choices(who: str, space: Space, first: np.ndarray, count: np.ndarray) -> Ve
         if labels.dtype.kind not in "iub":
             whole = labels.dtype.kind == "f" and bool((labels == np.floor(labels)).all())
             if not (whole and np.isfinite(labels).all()):
-                raise UserError(
-                    f"{who}: its actions {_short(labels)} are not whole numbers as {space} requires."
-                )
+                told = f"{_short(labels)} are not whole numbers as {space} requires"
+                raise UserError(f"{who}: its actions {told}.")
         inside = (labels >= first) & (labels < first + count)
         if not inside.all():
             row = int(np.argwhere(~inside)[0, 0])
-            raise UserError(
-                f"{who}: its action {_short(labels[row])} in environment {row} is none of {space}."
-            )
+            where = f"{_short(labels[row])} in environment {row}"
+            raise UserError(f"{who}: its action {where} is none of {space}.")
         return labels.astype(np.int64, copy=False)
 
     return verify
@@ -332,18 +328,14 @@ def several(
 
     hooks = [one.on_reset for one in everyone if one.on_reset is not None]
     slow = [one.workers for one in everyone if one.workers is not None]
-    first = everyone[0]
+    first, cards = everyone[0], {n: dict(one.card) for n, one in made.items()}
     return Expert(
         "+".join(made),
         ask=ask,
         kind=first.kind,
         observation_space=where.get("observation_space"),
         action_space=where.get("action_space") or first.action_space,
-        card={
-            "name": "+".join(made),
-            "algorithm": "several experts",
-            "experts": {n: dict(one.card) for n, one in made.items()},
-        },
+        card={"name": "+".join(made), "algorithm": "several experts", "experts": cards},
         needs_infos=infos_too or any(one.needs_infos for one in everyone),
         on_reset=reset if hooks else None,
         deterministic=all(one.deterministic for one in everyone),

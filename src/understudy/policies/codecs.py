@@ -78,9 +78,8 @@ class Observations:
         self.leaves = tuple(leaves)
         self.width = sum((leaf.width for leaf in self.leaves), 0)
         kinds = {leaf.kind for leaf in self.leaves}
-        self.dtype = np.dtype(
-            np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
-        )
+        kind = np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
+        self.dtype = np.dtype(kind)
         self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
 
     @classmethod
@@ -367,9 +366,7 @@ class Actions:
         return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
     def spread(self, drawn: Numeric) -> Numeric:
-        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to
-        1: uniform within the bounds, or equal chances for all choices.
-        """
+        """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""
         return drawn if self.categorical else self.low + (self.high - self.low) * drawn  # type: ignore[operator,return-value]
 
     def targets(self, labels: Numeric, kind: str = "action") -> Numeric:
@@ -392,10 +389,8 @@ class Actions:
         return math.prod(self.shape)
 
     def config(self) -> dict[str, Json]:
-        plain = dataclasses.asdict(self)
-        return {
-            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
-        }
+        plain = dataclasses.asdict(self).items()
+        return {k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Json]) -> Actions:
@@ -420,9 +415,8 @@ def single_bounds(space: Space) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
         low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
     low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
-    return low, np.where(
-        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
-    )
+    less = np.nextafter(high, np.float32(-np.inf))
+    return low, np.where(np.isfinite(high) & (high > space.high), less, high)
 
 
 @final
@@ -459,9 +453,8 @@ class Normaliser:
         if isinstance(rows, jax.Array) or len(columns) == len(which):
             columns = np.arange(len(which))
         else:  # of images with numbers beside them the numbers alone, some rows at a time
-            pairs = (
-                columns if len(columns) > 1 else columns.repeat(2)
-            )  # the sum of a single column rounds otherwise
+            # The sum of a single column rounds otherwise.
+            pairs = columns if len(columns) > 1 else columns.repeat(2)
             pieces = range(0, len(rows), PIECE)
             rows = np.concatenate([np.asarray(rows[first : first + PIECE])[:, pairs] for first in pieces])
         mean, scale = np.zeros(len(which)), np.ones(len(which))
@@ -524,8 +517,7 @@ class Recalled(Wrapped):
         if inner.dtype != np.float32:
             raise UserError(
                 "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and "
-                "the "
-                "features of images (policy linear)."
+                "the features of images (policy linear)."
             )
         if not 1 <= depth <= MOST_FRAMES:
             raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST_FRAMES:,}.")

@@ -62,11 +62,8 @@ def column_names(path: Sequence[str | int], *, picture: bool) -> list[str]:
     ['observation.state', 'observation.environment_state', 'observation']
     """
     if not path:
-        return (
-            ["observation.image"]
-            if picture
-            else ["observation.state", "observation.environment_state", "observation"]
-        )
+        plain = ["observation.state", "observation.environment_state", "observation"]
+        return ["observation.image"] if picture else plain
     name = ".".join(map(str, path)).replace("/", ".")  # a slash is LeRobot's own in names
     names = [f"observation.images.{name}", f"observation.{name}"]
     return names if picture else names[::-1]
@@ -78,12 +75,8 @@ def is_picture(dtype: np.dtype | str, shape: Sequence[int]) -> bool:
     >>> is_picture("uint8", (64, 64, 3)), is_picture("uint8", (4, 84, 84)), is_picture("float32", (64, 64))
     (True, False, False)
     """
-    return (
-        np.dtype(dtype) == np.uint8
-        and shape[2:] in ((), (1,), (3,))
-        and min(shape[:2], default=0) >= SIDE
-        and len(shape) > 1
-    )
+    large = len(shape) > 1 and min(shape[:2]) >= SIDE
+    return large and np.dtype(dtype) == np.uint8 and shape[2:] in ((), (1,), (3,))
 
 
 def as_seen(values: np.ndarray, leaf: Leaf) -> np.ndarray:
@@ -133,10 +126,9 @@ class Dataset:
             names += cameras
         if (name := next(filter(self.features.__contains__, names), None)) is not None:
             return name
-        there = (
-            ", ".join(name for name in self.features if name.startswith("observation")) or "no observation"
-        )
-        raise UserError(f"{self.who}: it has no column {' or '.join(names)}; it has {there}.")
+        there = ", ".join(name for name in self.features if name.startswith("observation"))
+        wanted = " or ".join(names)
+        raise UserError(f"{self.who}: it has no column {wanted}; it has {there or 'no observation'}.")
 
     def labels(self) -> tuple[str, str | None]:
         """The column with the expert's actions, and the one that is true where they are (None: everywhere).
@@ -180,11 +172,7 @@ class Dataset:
                 yield self._read(rest, names, videos, places)
 
     def _read(
-        self,
-        table: Any,
-        names: Sequence[str],
-        videos: dict[str, _Frames],
-        places: dict[str, Any],
+        self, table: Any, names: Sequence[str], videos: dict[str, _Frames], places: dict[str, Any]
     ) -> Steps:
         episode, frame = (table[name].to_numpy() for name in ("episode_index", "frame_index"))
         begins = np.diff(episode, prepend=-1) != 0

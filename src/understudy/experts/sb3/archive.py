@@ -58,18 +58,8 @@ def load(
     whose statistics are applied to what this expert sees and to nothing else.
     """
     path, what = existing(path, "archive")
-    with damaged(what), opened(path, what) as archive:
-        data = _json(member(archive, "data", what), what)
-        pickled = {key: field.get(":serialized:") for key, field in data.items() if isinstance(field, dict)}
-        trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
-        objects = {key: tree for key, tree in trees if key in _READ}
-        for other in archive.namelist():
-            if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
-                torchfile.scan(member(archive, other, what), f"{what}, {other}")
-        tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
-        version, file = "", "_stable_baselines3_version"
-        if file in archive.namelist():
-            version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
+    with damaged(what):
+        data, objects, tensors, version = _members(path, what)
         for field in _READ[:2]:
             if field not in objects:
                 raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
@@ -81,14 +71,31 @@ def load(
         seen, acts = settings.observation_space, settings.action_space
         statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
         net = layout.build(tensors, settings, what, statistics)
+        raw = net.encoder is not None and not settings.normalize_images
         card = {
             "name": name or path.stem,
             "algorithm": _algorithm(data, tensors),
-            "normalised": statistics is not None
-            or (net.encoder is not None and not settings.normalize_images),
+            "normalised": statistics is not None or raw,
             "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
         }
         return from_mlp(net, seen, acts, card)
+
+
+def _members(path: Path, what: str) -> tuple[dict[str, Json], dict[str, Record], dict[str, np.ndarray], str]:
+    """The data of an archive, the pickles of it that are read, the weights, and who wrote it."""
+    with opened(path, what) as archive:
+        data = _json(member(archive, "data", what), what)
+        pickled = {key: field.get(":serialized:") for key, field in data.items() if isinstance(field, dict)}
+        trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
+        objects = {key: tree for key, tree in trees if key in _READ}
+        for other in archive.namelist():
+            if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
+                torchfile.scan(member(archive, other, what), f"{what}, {other}")
+        tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
+        version, file = "", "_stable_baselines3_version"
+        if file in archive.namelist():
+            version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
+    return data, objects, tensors, version
 
 
 def _json(data: bytes, what: str) -> dict[str, Json]:
