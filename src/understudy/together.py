@@ -6,8 +6,7 @@ says what it wants to compute (`call`), waits until every other run that goes on
 part of the result. On a CPU runs are faster one after another, and then have the bits they have alone.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """`understudy replay`: a recorded stream in; ledger, certificate and plot out."""
 
-# JAX leaves the paths of trees without types.
-# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from pathlib import Path

@@ -3,7 +3,7 @@ and answers that are checked before a learner gets them: shape, finite, inside t
 experts as one, where each state is labelled by the one that its route names.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # What a class of Gymnasium's spaces holds is unknown where `isinstance` found it.
 
 from __future__ import annotations

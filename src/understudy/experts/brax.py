@@ -6,7 +6,7 @@ file they are read from flax's msgpack (``flax.serialization.to_bytes(params)``)
 such as 0/mean, 0/std, 1/params/hidden_0/kernel. brax's own save_params writes a pickle, which is never read.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # What a stranger's file holds is unknown until it is looked at.
 
 from __future__ import annotations

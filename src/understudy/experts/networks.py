@@ -3,7 +3,8 @@ dense layers of another library. What such a network makes of an image before it
 for a linear policy, and `start` begins a student with its parameters.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ are the episode under way, which begins anew, and NumPy's generator, which draws
 therefore as good as an uninterrupted one, but not the same number by number.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false, reportPrivateUsage=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false, reportUnknownLambdaType=false
+# pyright: reportPrivateUsage=false
 # SBX and Stable-Baselines3 are extras, which may be absent where types are checked.
 
 from __future__ import annotations

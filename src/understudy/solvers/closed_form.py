@@ -2,8 +2,7 @@
 policies on label counts the best table in hindsight and Newton's step.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations

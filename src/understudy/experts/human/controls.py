@@ -1,6 +1,7 @@
 """What a person can press: the actions of a space with their names and keys, and what a state shows."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 # What a class of Gymnasium's spaces holds is unknown where `isinstance` found it.
 
 from __future__ import annotations

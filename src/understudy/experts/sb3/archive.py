@@ -6,7 +6,7 @@ known names alone are accepted; and a file that holds a pickle able to start a p
 refused as a whole.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ The names of the tensors say which family a policy belongs to, and their shapes 
 NatureCNN's convolutions are features_extractor.* of the policy, of its actor or of its q_net.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
