@@ -34,6 +34,43 @@ class CheckSolver(Options):
     """A solver's name, or your own as module:function."""
 
 
+class CheckPolicy(Options):
+    """Put a policy through the conformance suite."""
+
+    policy: Positional[Annotated[str, arg(metavar="POLICY")]]
+    """A policy's name, or your own as module:Class."""
+
+
+class CheckLoss(Options):
+    """Put a loss through the conformance suite."""
+
+    loss: Positional[Annotated[str, arg(metavar="LOSS")]]
+    """A loss's name, or your own as module:Class."""
+
+
+class CheckAsk(Options):
+    """Put an ask rule through the conformance suite."""
+
+    ask: Positional[Annotated[str, arg(metavar="RULE")]]
+    """A rule with its number, as in random:10, or your own as module:Class."""
+
+
+class CheckEnv(Options):
+    """Put an environment through the conformance suite."""
+
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """A Gymnasium id, or your own as module:function."""
+
+
+class CheckExpert(Options):
+    """Put an expert through the conformance suite, on states of random play."""
+
+    expert: Positional[Annotated[str, arg(metavar="EXPERT")]]
+    """What train takes as --expert: a name, an archive, module:function."""
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """The environment: a Gymnasium id, or your own as module:function."""
+
+
 class CheckCertificate(Options, settings=OPTIONS["learner"]):
     """Search for streams on which the regret is above its certified bound."""
 
@@ -65,6 +102,41 @@ def solver(options: CheckSolver) -> int:
 
     part = SOLVERS.make(options.solver, {})
     return _show_report(options.solver, functools.partial(checks.solver, part))
+
+
+def policy(options: CheckPolicy) -> int:
+    """0 when the policy passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.policy, functools.partial(checks.policy, options.policy))
+
+
+def loss(options: CheckLoss) -> int:
+    """0 when the loss passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.loss, functools.partial(checks.loss, options.loss))
+
+
+def ask(options: CheckAsk) -> int:
+    """0 when the ask rule passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.ask, functools.partial(checks.ask, options.ask))
+
+
+def env(options: CheckEnv) -> int:
+    """0 when the environment passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.env, functools.partial(checks.env, options.env))
+
+
+def expert(options: CheckExpert) -> int:
+    """0 when the expert passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.expert, functools.partial(checks.expert, options.expert, options.env))
 
 
 def certificate(options: CheckCertificate) -> int:

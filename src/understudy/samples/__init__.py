@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import (
-    BREAK,
-    EXPERT,
-    TERMINATED,
-    TRUNCATED,
-    Counts,
-    Labels,
-    Path,
-    Round,
-    Sequences,
-    count,
-    not_finite_rows,
-)
+from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
 
 __all__ = [
     "BREAK",
@@ -30,4 +18,4 @@ __all__ = [
     "Reader",
     "Round",
 ]
-__all__ += ["SampleLog", "Sequences", "checksum", "count", "not_finite_rows", "recorded", "storage"]
+__all__ += ["SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]

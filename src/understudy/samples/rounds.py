@@ -5,7 +5,6 @@ samples as sequences, for policies with memory.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     """An array of NumPy, or on the device."""
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
-NOTHING = np.zeros(0, np.int64)
 STEPS = 64
 """Steps of a round that are written into its columns at once."""
 
@@ -238,14 +236,6 @@ class Path:
             by=self.by,
             new=None if self.by is None else self.new,
         )
-
-
-def not_finite_rows(rows: np.ndarray) -> np.ndarray:
-    """The numbers of rows (n, width) that hold a nan or an infinity."""
-    # The sum of finite numbers is finite, or too large; then one looks closer.
-    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
-        return NOTHING
-    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
 
 
 def count(size: int, envs: int, length: int) -> int:
