@@ -160,9 +160,7 @@ class Bar:
 
 @contextlib.contextmanager
 def show_bar(bar: B) -> Iterator[B]:
-    """Shows the bar while the block runs; it moves on a terminal only. Elsewhere a line comes when nothing
-    else was said for ten seconds.
-    """
+    """Shows the bar while the block runs; where it cannot move, a line after ten seconds of silence."""
     bar.moves = not _quiet() and sys.stderr.isatty()
     if not bar.moves:
         over = threading.Event()
@@ -402,9 +400,7 @@ class Rounds(Bar):
         self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
 
     def tick(self, stage: str, steps: int | None = None, labels: int | None = None) -> None:
-        """What is being done, and how many steps and labels the round under way has (None: as many as
-        before). It only enters numbers, so it may be called at every step.
-        """
+        """What is done, and the round's steps and labels (None: as before); cheap enough for every step."""
         self._stage, self._asked = stage, self._asked if labels is None else labels
         asking = stage.startswith("asking,")
         self.forecast.begin(self._row["round"], "asking" if asking else stage)

@@ -192,9 +192,8 @@ def short_names(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         others = [other.labels for other in groups if other.env == group.env]
         names = ["learner", "budget", *(name for name in FIELDS if any(name in each for each in others))]
-        names = [
-            name for name in dict.fromkeys(names) if name != "env" and any(name in each for each in others)
-        ]
+        there = {name for each in others for name in each} - {"env"}
+        names = [name for name in dict.fromkeys(names) if name in there]
         sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]

@@ -129,9 +129,8 @@ def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:
     if actions.categorical:
         return shown | {"mine": mine[:16].tolist(), "theirs": theirs[:16].tolist()}
     apart = np.sort(np.argsort(-np.abs(mine - theirs), kind="stable")[:NUMBERS])
-    edges = [
-        float(edge) for bound in (actions.low, actions.high) for edge in np.asarray(bound).ravel()[apart]
-    ]
+    bounds = (np.asarray(bound).ravel()[apart] for bound in (actions.low, actions.high))
+    edges = [float(edge) for each in bounds for edge in each]
     if not all(map(math.isfinite, edges)):
         edges = [float(value) for value in (*mine[apart], *theirs[apart])]
     return shown | {
@@ -157,10 +156,7 @@ def film(
     until: float,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[int, Clip], str]:
-    """Clips by the place of their moment in `moments`, and why some are missing (empty: none is).
-
-    `inputs` are the rows that were kept. Drawing ends at `until`, a time of `time.monotonic`.
-    """
+    """Clips by the place of their moment, and why some are missing (empty: none is); it ends at `until`."""
     clips: dict[int, Clip] = {}
     try:
         stage = Stage(make)
@@ -377,9 +373,7 @@ class Moment:
 
 
 def worst(run: Record, compared: Compared, count: int, apart: int = 40) -> list[Moment]:
-    """The states with the largest disagreement, those where choices differ first; two of one episode are at
-    least `apart` steps from each other.
-    """
+    """The largest disagreements, choices that differ first; two of one episode are `apart` steps apart."""
     executed, demos = run.samples("executed"), run.demos
     bounds = np.append(demos, demos + np.asarray(run.ledger["steps"], int))
     episodes = split(run)

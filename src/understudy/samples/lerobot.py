@@ -45,9 +45,7 @@ class Feature(TypedDict):
 
 
 class Steps(NamedTuple):
-    """Steps in their order. columns: by name, each (n, …); begins (n,): where an episode begins, or goes on
-    that was divided.
-    """
+    """Steps in their order: columns (n, …) by name, and where an episode begins, or a part of one (n,)."""
 
     columns: dict[str, np.ndarray]
     begins: np.ndarray
@@ -113,9 +111,8 @@ class Dataset:
                 "convert_dataset_v21_to_v30 makes one of the other."
             )
         needed = ("pyarrow", "pyarrow.compute", "pyarrow.parquet")
-        self._arrow, self._compute, self._parquet = (
-            import_extra(name, "demos: LeRobot", "tables") for name in needed
-        )
+        libraries = (import_extra(name, "demos: LeRobot", "tables") for name in needed)
+        self._arrow, self._compute, self._parquet = libraries
 
     def column_of(self, leaf: Leaf) -> str:
         """The column with this part of an observation."""
@@ -203,9 +200,7 @@ class Dataset:
         if dtype == "image":
             imageio = import_extra("imageio.v3", "demos: LeRobot's images", "mujoco")
             cells = column.to_pylist()
-            files = (
-                io.BytesIO(cell["bytes"]) if cell["bytes"] else self.folder / cell["path"] for cell in cells
-            )
+            files = (io.BytesIO(c["bytes"]) if c["bytes"] else self.folder / c["path"] for c in cells)
             return np.stack([imageio.imread(file, mode="RGB") for file in files]).reshape(-1, *shape)
         values = column.combine_chunks()
         while self._arrow.types.is_nested(values.type) or hasattr(values, "storage"):

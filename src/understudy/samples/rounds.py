@@ -140,9 +140,7 @@ class Path:
         self.by: np.ndarray | None = None
 
     def recover(self, found: Sequence[Kept]) -> None:
-        """Enters labels from before a break (`runs.journal.Kept`) as the first samples. What was played in
-        their states is not known.
-        """
+        """Enters labels from before a break (`runs.journal.Kept`) as the first samples."""
         self.row = self.begun = count = len(found)
         if count:
             self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])

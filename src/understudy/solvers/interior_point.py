@@ -175,9 +175,8 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
     # the correction less.
     aim = jnp.where(slow, 0.2 * level, aim)
     trust = jnp.where(slow, 0.0, trust)
-    move, turn, over, under = newton(
-        aim - products[0] + trust * over * turn, aim - products[1] - trust * under * turn
-    )
+    second = trust * over * turn, trust * under * turn
+    move, turn, over, under = newton(aim - products[0] + second[0], aim - products[1] - second[1])
     # Near the end the full step, almost: the gap then falls with its square.
     length = jnp.minimum(1.0, (1.0 - jnp.minimum(0.005, gap)) * reach(turn, over, under))
     return Point(

@@ -368,9 +368,7 @@ def name_run(entry: Entry) -> str:
     'CartPole-v1-ftrl-eta=0.5-seed=0-'
     """
     labels = {name: value for name, value in entry.labels.items() if value is not None}
-    words = [
-        str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in labels.items()
-    ]
+    words = [str(v) if name in ("env", "learner") else f"{name}={v}" for name, v in labels.items()]
     # Values may be long, and names of folders may not.
     return re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:200] + f"-{entry.id[:6]}"
 
