@@ -132,9 +132,10 @@ class Bar:
         """One line of at most `width` characters: what matters least is left out where they do not fit, and
         a bar takes the room that remains.
         """
-        left, over = self.left, self.done >= self.total
-        pieces = self.pieces()
-        if left is not None and not over:
+        left, pieces = self.left, self.pieces()
+        if left or (
+            left is not None and self.done < self.total
+        ):  # what comes behind the last step takes time too
             pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
         shown = fit(pieces, width)
         cells = min(20, width - len("  ".join(shown)) - 2)
@@ -420,7 +421,7 @@ class Rounds(Bar):
         self._learn(row)
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {format_clock(left)} left" if left is not None and number < self._rounds else ""
+            rest = f", {format_clock(left)} left" if left else ""
             counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
             words = [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
             self.say(f"{self.title}: {'  '.join(words)}{rest}")

@@ -531,7 +531,7 @@ class Judge:
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
         open_test = self.proof is not None and not self.proof.accepted
-        if self.best is None and (open_test or self.plan.judging):
+        if self.best is None:
             self._complete(clock, KEEPING)
         if self.proof is not None and open_test:
             self.proof.settle(self.shown, self.kept_round)
