@@ -202,7 +202,8 @@ def _run(args: list[str]) -> int:
             around.enter_context(_no_cache())
         else:
             use_cache()
-        around.enter_context(silent(QUIET in rest))
+        if QUIET in rest:
+            around.enter_context(silent())
         if "--json" in rest:  # then the output is one line, and tables go to the error stream
             from ..report.tables import json_only
 

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from jax import Array
 
-from ..errors import UserError, check_name
+from ..errors import UserError, unknown
 from ..nested import batch_size, part_at, take
 
 if TYPE_CHECKING:
@@ -293,6 +293,7 @@ def not_finite(row: np.ndarray) -> UserError:
     return UserError(f"environment: the observation {shown} is not finite.")
 
 
+KINDS = ("box", "discrete", "multi")
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
 
@@ -407,7 +408,8 @@ class Actions:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Json]) -> Actions:
-        check_name("actions", config["kind"], ("box", "discrete", "multi"))
+        if config["kind"] not in KINDS:
+            raise unknown("actions", config["kind"], KINDS)
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place
