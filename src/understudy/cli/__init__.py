@@ -196,6 +196,7 @@ def _run(args: list[str]) -> int:
     if words is None:
         return 0
     options = parse(words, [word for word in rest if word not in (NO_CACHE, QUIET)])
+    command = function_of(words)
     with contextlib.ExitStack() as around:
         if NO_CACHE in rest:
             around.enter_context(_no_cache())
@@ -206,7 +207,7 @@ def _run(args: list[str]) -> int:
             from ..report.tables import json_only
 
             around.enter_context(json_only())
-        return int(function_of(words)(options) or 0)
+        return int(command(options) or 0)
 
 
 @contextlib.contextmanager

@@ -213,7 +213,9 @@ def short_names(groups: Sequence[Group]) -> list[str]:
         sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
-        found.append(group.name if few is None else ", ".join(words) or "default")
+        if few is not None and not words:
+            words = [_absent(name) for name in few] if group.labels.keys() - {"env", "learner"} else ["default"]
+        found.append(group.name if few is None else ", ".join(words))
     return found
 
 
@@ -231,6 +233,15 @@ def _word(name: str, value: Json) -> str:
     if name == "learner":
         return look(str(value)).label
     return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
+
+
+def _absent(name: str) -> str:
+    """What is said of a setting that a group has not, where others have it.
+
+    >>> _absent("budget"), _absent("eta")
+    ('no budget', 'default η')
+    """
+    return "no budget" if name == "budget" else f"default {SPELLED.get(name, name.replace('_', ' '))}"
 
 
 def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
@@ -648,7 +659,7 @@ def _over(best: Group) -> str:
     text = f"Mean return {spell(score.middle)}{span(score, spell)}"
     if math.isfinite(gap.middle):
         text += f", the expert's {spell(expert.middle)}{span(expert, spell, '')}"
-        text += f"; the mean difference in pairs is {spell(gap.middle)}{span(gap, spell, '')}. "
+        text += f"; the mean difference on the same episodes is {spell(gap.middle)}{span(gap, spell, '')}. "
     elif math.isfinite(expert.middle):
         where = "on other episodes" if best.expert_measured else "by its card, on other episodes"
         text += f"; the expert's {spell(expert.middle)} is {where}, and not compared. "
@@ -661,12 +672,14 @@ def _counted(best: Group, spell: Callable[[float], str]) -> str:
     """How many episodes and runs, and the least return, which a mean and its interval may hide."""
     played = many(best.episodes, "episode")
     least = f"; the least return is {spell(best.least)}" if math.isfinite(best.least) else ""
+    varied = any(each.low < each.high for each in (best.returned, best.expert, best.difference))
     if best.over == "episodes":
-        text = f"{BRACKETS} over {played}" if best.episodes > 1 else "One episode, so no interval"
+        over = f"{BRACKETS} over {played}" if varied else f"These are {played}"
+        text = over if best.episodes > 1 else "One episode, so no interval"
     elif best.measured == 1:
         text = "One run, so no interval"
     else:
-        text = f"{BRACKETS} over {best.measured} runs"
+        text = f"{BRACKETS if varied else 'These are means'} over {best.measured} runs"
         text += f" of {played} each" if best.episodes else ""
         text += ", the expert's over the episodes" if math.isfinite(best.expert.low) else ""
     return f"{text}{least}."
@@ -685,9 +698,10 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
     gaps = [(group.name, *between(best.sources, group.sources, 1 - (1 - LEVEL) / pairs)) for group in known]
     by_name = {group.name: group for group in known}
     more = [each for each in gaps if each[1].low > 0]
-    near = [each for each in gaps if each[1].low <= 0]
+    same = [each for each in gaps if each[1].low == 0 == each[1].high]
+    near = [each for each in gaps if each[1].low <= 0 and each not in same]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
-    notes: list[str] = []
+    notes = [f"It returns the same as {_list_names([name for name, *_ in same])} in every episode."] if same else []
     for words, rivals in (("It returns more than", more), ("It is not clearly above", near)):
         if rivals:
             name, gap, over = min(rivals, key=lambda each: each[1].low)

@@ -89,6 +89,7 @@ class Record:
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
         last = {name: self.ledger[name][-1] for name in ("round", "steps", "labels", "average_loss")}
+        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
         mine, theirs = self.evaluation, self.expert_evaluation
         numbers = {
             **judged(mine, theirs),
@@ -97,7 +98,6 @@ class Record:
             "regret": self.certificate.regret,
             **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
         }
-        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
         return each | {
             "env": self.settings["env"],
             "learner": self.settings["name"],
