@@ -133,7 +133,9 @@ class Bar:
         a bar takes the room that remains.
         """
         left, pieces = self.left, self.pieces()
-        if left or (left is not None and self.done < self.total):  # what comes behind the last step takes time too
+        if left or (
+            left is not None and self.done < self.total
+        ):  # what comes behind the last step takes time too
             pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
         shown = fit(pieces, width)
         cells = min(20, width - len("  ".join(shown)) - 2)

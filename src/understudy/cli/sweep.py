@@ -181,7 +181,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
         | {names[0]: f"expert, {env}" if names[0] == "env" else "expert"}
         for env, expert in experts.items()
     ]
-    title = "by average loss, mean over seeds; in brackets 95 % intervals"
+    title = "by average loss: means over seeds, ± half a 95 % interval"
     _show_table(title, {name: [row[name] for row in rows] for name in names})
     if len({group.by_expert for group in groups}) > 1:
         who = ", ".join(dict.fromkeys(group.labels["learner"] for group in groups if group.by_expert))
@@ -189,12 +189,12 @@ def _show(study: Study, done: Results | Tuned) -> None:
 
 
 def _spread(interval: Interval) -> str | None:
-    """A mean with its interval in brackets, where there is one."""
+    """A mean ± half of its interval, where there is one."""
     middle, low, high, _ = interval
     if not math.isfinite(middle):
         return None
-    mean, least, most = (tables.returned(one, beside=interval[:3]) for one in (middle, low, high))
-    return f"{mean} ({least} to {most})" if math.isfinite(low + high) else mean
+    mean, half = (tables.returned(one, beside=interval[:3]) for one in (middle, (high - low) / 2))
+    return f"{mean} ± {half}" if math.isfinite(high - low) else mean
 
 
 def _show_table(title: str, columns: Columns) -> None:
