@@ -147,7 +147,9 @@ def study_of(options: Sweep) -> tuple[Study, dict[str, Any]]:
 
 
 def _show(study: Study, done: Results | Tuned) -> None:
-    """One line per setting, best average loss first; for a tuned study the choices."""
+    """One line per setting, best average loss first, and below them the expert's; for a tuned study the
+    choices.
+    """
     from ..report.account import ELSEWHERE, group_by_loss
     from ..studies import Tuned
 
@@ -160,28 +162,34 @@ def _show(study: Study, done: Results | Tuned) -> None:
             "runs": len(group.sources),
             "failed": sum(bool(run.trouble) for run in group.sources),
             "average loss": group.average_loss.middle,
-            "return": group.returned.middle,
-            "95 % interval": _ends(group.returned),
-            "less the expert's": group.difference.middle,
-            "its 95 % interval": _ends(group.difference),
+            "return": _spread(group.returned),
+            "less the expert's": _spread(group.difference),
         }
         for group in groups
     ]
     names = [n for n in rows[0] if n in study.grid or any(repr(row[n]) != repr(rows[0][n]) for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
-    names += ["95 % interval"] if "95 % interval" not in names and rows[0]["95 % interval"] else []
-    _show_table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
+    experts = {group.env: group.expert for group in groups if math.isfinite(group.expert.middle)}
+    rows += [
+        dict.fromkeys(names)
+        | {"env": env, "return": _spread(expert)}
+        | {names[0]: f"expert, {env}" if names[0] == "env" else "expert"}
+        for env, expert in experts.items()
+    ]
+    title = "by average loss: means over seeds, ± half a 95 % interval"
+    _show_table(title, {name: [row[name] for row in rows] for name in names})
     if len({group.by_expert for group in groups}) > 1:
         who = ", ".join(dict.fromkeys(group.labels["learner"] for group in groups if group.by_expert))
         print(f"{who} stands last: {ELSEWHERE}.")
 
 
-def _ends(interval: Interval) -> str | None:
-    _, low, high, _ = interval
-    if not math.isfinite(low + high):
+def _spread(interval: Interval) -> str | None:
+    """A mean ± half of its interval, where there is one."""
+    middle, low, high, _ = interval
+    if not math.isfinite(middle):
         return None
-    least, most = (tables.returned(end, beside=interval[:3]) for end in (low, high))
-    return f"{least} to {most}"
+    mean, half = (tables.returned(one, beside=interval[:3]) for one in (middle, (high - low) / 2))
+    return f"{mean} ± {half}" if math.isfinite(high - low) else mean
 
 
 def _show_table(title: str, columns: Columns) -> None:
