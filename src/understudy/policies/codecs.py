@@ -399,7 +399,7 @@ class Actions:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Json]) -> Actions:
-        check_name("actions", config["kind"], ("box", "discrete", "multi"))
+        check_name("actions", str(config["kind"]), ("box", "discrete", "multi"))
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place

@@ -215,7 +215,9 @@ def short_names(groups: Sequence[Group]) -> list[str]:
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
         if few is not None and not words:
-            words = [_absent(name) for name in few] if group.labels.keys() - {"env", "learner"} else ["default"]
+            words = (
+                [_absent(name) for name in few] if group.labels.keys() - {"env", "learner"} else ["default"]
+            )
         found.append(group.name if few is None else ", ".join(words))
     return found
 
@@ -699,7 +701,11 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
     same = [each for each in gaps if each[1].low == 0 == each[1].high]
     near = [each for each in gaps if each[1].low <= 0 and each not in same]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
-    notes = [f"It returns the same as {_list_names([name for name, *_ in same])} in every episode."] if same else []
+    notes = (
+        [f"It returns the same as {_list_names([name for name, *_ in same])} in every episode."]
+        if same
+        else []
+    )
     for words, rivals in (("It returns more than", more), ("It is not clearly above", near)):
         if rivals:
             name, gap, over = min(rivals, key=lambda each: each[1].low)
