@@ -19,7 +19,7 @@ LONG = 20.0
 """Seconds from which the first round says what the others take: compiling is a small part of it."""
 KEPT = 12
 """Most places of a phase that are kept for the next run of the same kind."""
-SOLVING, SEARCHING = "solving", "solving, then the best in hindsight"
+COLLECTING, SOLVING, SEARCHING = "collecting", "solving", "solving, then the best in hindsight"
 EVALUATING, KEEPING, EXPERT = "evaluating", "evaluating what is kept", "measuring the expert"
 TRAINING = "training the ensemble"
 """Phases of a round, and of what comes behind the last one, as they are shown."""
@@ -272,12 +272,10 @@ class Forecast:
         units = self._units(self.place, self.phase)
         if units > 0:
             seen, spent = self.pace.get(self.phase, []), (self._now() - self._began) / units
-            here = sum(each for at, each in seen if at == self.place)
+            if seen and seen[-1][0] == self.place:
+                seen, spent = seen[:-1], seen[-1][1] + spent
             # A new list: the thread that shows it may be reading the old one.
-            self.pace[self.phase] = [
-                *(one for one in seen if one[0] < self.place),
-                (self.place, here + spent),
-            ]
+            self.pace[self.phase] = [*seen, (self.place, spent)]
         self._over = {*self._over, self.phase} - {phase} if place == self.place else set()
         self.place, self.phase, self._began, self._share = place, phase, self._now(), 0.0
         both = [self._compared(one) for one in self._known]
@@ -392,7 +390,7 @@ class Rounds(Bar):
         now: Callable[[], float] = time.perf_counter,
     ):
         self._rounds, self._search = len(plan) if rounds is None else rounds, search
-        super().__init__(title, int(sum(work.get("collecting", 0) for work in plan)), "steps", now=now)
+        super().__init__(title, int(sum(work.get(COLLECTING, 0) for work in plan)), "steps", now=now)
         self._row: dict[str, float] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
         for row in rows:
             self._enter(row)
@@ -436,7 +434,9 @@ class Rounds(Bar):
         self._learn(self._row)
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {format_clock(left)} left" if left else ""
+            rest = ""
+            if left is not None and (number < self._rounds or round(left)):
+                rest = f", {format_clock(left)} left"
             counts = f"{self._steps:,} steps  {int(self._row['labels']):,} labels"
             words = [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
             self.say(f"{self.title}: {'  '.join(words)}{rest}")
@@ -467,8 +467,8 @@ class Rounds(Bar):
         self._played[taught] = steps + row["steps"] - self._before, ended + row.get("episodes", 0)
         self._before = self._steps
         lengths = {who: steps / max(1, ended) for who, (steps, ended) in self._played.items()}
-        guesses[EVALUATING] = "collecting", lengths.get(False, lengths.get(True, 0.0))
-        guesses[EXPERT] = "collecting", lengths.get(True, lengths.get(False, 0.0))
+        guesses[EVALUATING] = COLLECTING, lengths.get(False, lengths.get(True, 0.0))
+        guesses[EXPERT] = COLLECTING, lengths.get(True, lengths.get(False, 0.0))
         guesses[KEEPING] = EVALUATING, 1.0
         if iterations := row.get("solver_iterations"):
             guesses[SEARCHING] = SOLVING, 1.0 + self._search / iterations

@@ -14,7 +14,7 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -28,7 +28,7 @@ from ..progress import format_duration
 from ..runs import NAMES, Evaluation, paired, unmeasured
 from ..spec import FIELDS
 from .sources import UNKNOWN, Labels, Source, labels
-from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
+from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, Look, look
 from .tables import many, returned
 
 if TYPE_CHECKING:
@@ -117,13 +117,12 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
     """The whole account of these runs, without what needs their samples."""
     groups = group_runs(sources)
     chosen = detailed(groups)
-    looks = [{"colour": colour, "dashes": dashes} for colour, dashes in _looks(groups)]
     troubles = [run for run in sources if run.state in ("failed", "unreadable")][:200]
     return {
         "verdicts": verdicts(groups),
         "groups": [
-            group.plain() | drawn | {"short": short}
-            for group, drawn, short in zip(groups, looks, short_names(groups), strict=True)
+            group.plain() | {"colour": drawn.colour, "dashes": DASHES[drawn.dashes], "short": drawn.label}
+            for group, drawn in zip(groups, looks(groups), strict=True)
         ],
         "envs": list(dict.fromkeys(group.env for group in groups)),
         "counts": dict(Counter(run.state for run in sources)),
@@ -404,23 +403,26 @@ def _repeats(run: Source, other: Source) -> bool:
 # ------------------------------------------------------------------------------------------------ curves
 
 
-def _looks(groups: Sequence[Group]) -> list[tuple[str, list[int]]]:
-    """A colour and dashes for each group: the learner's own where every learner has one group."""
-    pairs = [(group.env, group.labels["learner"]) for group in groups]
+def looks(groups: Sequence[Group]) -> list[Look]:
+    """A look for each group, under its short name: the learner's own where every learner has one group."""
+    names, pairs = short_names(groups), [(group.env, group.labels["learner"]) for group in groups]
     if len(set(pairs)) == len(pairs) and {name for _, name in pairs} <= {*LOOKS, "dagger"}:
-        return [(look(name).colour, DASHES[look(name).dashes]) for _, name in pairs]
+        return [look(learner)._replace(label=name) for (_, learner), name in zip(pairs, names, strict=True)]
     places = [[env for env, _ in pairs[:i]].count(env) for i, (env, _) in enumerate(pairs)]
-    styles, colours = list(DASHES.values()), len(PALETTE)
-    return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
+    styles, colours = list(DASHES), len(PALETTE)
+    return [
+        Look(PALETTE[place % colours], styles[place // colours % len(styles)], name)
+        for place, name in zip(places, names, strict=True)
+    ]
 
 
-def curves(runs: Sequence[Source]) -> dict[str, dict[str, Curve]]:
-    """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
+def curves(runs: Sequence[Source], columns: Mapping[str, str] = CURVES) -> dict[str, dict[str, Curve]]:
+    """Columns by name along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((run.rounds for run in good), default=0)
     good = [run for run in good if 2 * run.rounds >= most]
-    drawn: dict[str, dict[str, Curve]] = {name: {} for name in CURVES}
-    for name, column in CURVES.items():
+    drawn: dict[str, dict[str, Curve]] = {name: {} for name in columns}
+    for name, column in columns.items():
         for axis in AXES:
             timed = [run for run in good if axis != "seconds" or run.seconds is not None]
             band = curve([places(run, axis) for run in timed], [run.columns[column] for run in timed])
