@@ -188,7 +188,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
             "average loss": group.average_loss.middle,
             "return": group.returned.middle,
             "95 % interval": _ends(group.returned),
-            "less the expert's": group.difference.middle,
+            "minus the expert's": group.difference.middle,
             "its 95 % interval": _ends(group.difference),
         }
         for group in groups
