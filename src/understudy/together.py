@@ -98,7 +98,7 @@ class Together:
                 part = group[at : at + width]
                 spare = [part[0].args] * (width - len(part))
                 try:
-                    answers: Sequence[Any] = part[0].run([*(wish.args for wish in part), *spare])
+                    answers = part[0].run([*(wish.args for wish in part), *spare])
                 except BaseException as error:
                     answers = [error] * len(part)
                 for wish, answer in zip(part, answers, strict=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..policies import Params, Policy
+    from ..solvers import AnySolver
     from ..streams import Replay as Result
 
     Round = tuple[np.ndarray, np.ndarray]
@@ -70,6 +71,7 @@ def run(options: Replay) -> int:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
+    solver, tolerance, most, batch = _solver(options)
     with count_up(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
         result = replay(
             rounds,
@@ -80,7 +82,10 @@ def run(options: Replay) -> int:
             seed=options.seed,
             memory=options.memory,
             progress=lambda done, row: update(done),
-            **_solver(options),
+            solver=solver,
+            tolerance=tolerance,
+            max_iterations=most,
+            batch_size=batch,
         )
     outcome = _outcome(options, result)
     if options.out is not None:
@@ -101,14 +106,19 @@ def _policy(options: Replay) -> str | Policy:
     return Linear(bias=True)
 
 
-def _solver(options: Replay) -> dict[str, Any]:
+def _solver(options: Replay) -> tuple[str | AnySolver, float | None, int | None, int | None]:
+    """The solver, tolerance, most iterations and batch size; a `module:name` is made with them."""
     from ..solvers import SOLVERS
 
-    names = ("tolerance", "max_iterations", "batch_size")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if ":" in options.solver:
-        return {"solver": SOLVERS.make(options.solver, given)}
-    return {"solver": options.solver, **given}
+    given = {
+        "tolerance": options.tolerance,
+        "max_iterations": options.max_iterations,
+        "batch_size": options.batch_size,
+    }
+    if ":" not in options.solver:
+        return options.solver, options.tolerance, options.max_iterations, options.batch_size
+    own = SOLVERS.make(options.solver, {name: value for name, value in given.items() if value is not None})
+    return own, None, None, None
 
 
 def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from tyro.conf import Positional, arg
 
@@ -73,6 +73,22 @@ SHOWN = 40
 """Most settings that are printed; all are in summary.csv."""
 
 
+class Where(TypedDict):
+    """Where runs are played."""
+
+    engine: str
+    workers: int | None
+    shard: int | None
+    retry_failed: bool
+
+
+class How(Where):
+    address: str | None
+    retries: int
+    sinks: tuple[str, ...]
+    keep: str | None
+
+
 def run(options: Sweep) -> int:
     """Prints the plan and, unless that is all, plays the study and prints what came of it."""
     from ..studies import Tuned, plan, plans, tune
@@ -85,7 +101,12 @@ def run(options: Sweep) -> int:
     check_keep(options.keep, options.out)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
-    where: dict[str, Any] = {n: getattr(options, n) for n in ("engine", "workers", "shard", "retry_failed")}
+    where: Where = {
+        "engine": options.engine,
+        "workers": options.workers,
+        "shard": options.shard,
+        "retry_failed": options.retry_failed,
+    }
     with stages() as show:
         if tuning:
             planned = plans(study, out=options.out, **tuning, **where, progress=show)
@@ -98,8 +119,13 @@ def run(options: Sweep) -> int:
         tables.json_line({title: {k: getattr(each, k) for k in told} for title, each in planned.items()})
         return 0
     began = time.perf_counter()
-    how = where | {name: getattr(options, name) for name in ("address", "retries", "keep")}
-    how["sinks"] = options.sink
+    how: How = {
+        **where,
+        "address": options.address,
+        "retries": options.retries,
+        "sinks": options.sink,
+        "keep": options.keep,
+    }
     ended = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
     with interruptible(lambda: ended), stages() as show:
         if tuning:
@@ -163,7 +189,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
             "failed": sum(bool(run.trouble) for run in group.sources),
             "average loss": group.average_loss.middle,
             "return": _spread(group.returned),
-            "less the expert's": _spread(group.difference),
+            "minus the expert's": _spread(group.difference),
         }
         for group in groups
     ]

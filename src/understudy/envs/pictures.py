@@ -116,6 +116,7 @@ class Stage:
             if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
                 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame warns of a missing screen
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else pygame prints a greeting
+        os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # else SDL takes SIGTERM and nothing ends
         self._name, self.env = make.name, None
         try:
             self.env: Any = make(render_mode="rgb_array")

@@ -176,8 +176,8 @@ def _score(record: Record, told: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "the expert's return", spelt("expert_return_mean", "expert_return_low", "expert_return_high")
         if told["difference"] is not None:
             yield (
-                "the policy's less it",
-                spelt("difference", "difference_low", "difference_high") + ", in pairs",
+                "difference from it",
+                spelt("difference", "difference_low", "difference_high") + ", on the same episodes",
             )
     elif told["expert_return_mean"] is not None:
         yield "the expert's return", f"{returned(told['expert_return_mean'])} (by its card, other episodes)"
