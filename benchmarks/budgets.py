@@ -4,14 +4,15 @@
     python benchmarks/budgets.py --tuning --seeds 1 2 --tasks Hopper-v5:400
     python benchmarks/budgets.py --out runs/budgets --table            # what is there, in a table
 
-A task is an environment and its budget, and perhaps an expert: ``Pendulum-v1:400:runs/expert``. Every run has
-a process and a core of its own, `--jobs` at a time; the first run of a task, which compiles, is played twice,
-and its first seconds are the cold ones. Seconds are of the whole process until its record is there: starting,
-imports, evaluations and all. What the run would keep, had it ended after a round, then plays 20 episodes that
-no run has seen, as the expert and random actions do; the first such one with a score (R − random)/(expert −
-random) of 0.9 says how many labels that takes. *Kept* is the score of the policy that is kept in the episodes
-by which all runs are judged. Every run is a line of ``runs.jsonl`` as soon as it has ended, and what is there
-is not played again. Seeds that chose settings (benchmarks/seeds.py) are refused without `--tuning`.
+A task is an environment and its budget, and perhaps an expert: ``Pendulum-v1:400:runs/expert``,
+``unseen:walker:5000:unseen:walker_expert``. Every run has a process and a core of its own, `--jobs` at a
+time; the first run of a task, which compiles, is played twice, and its first seconds are the cold ones.
+Seconds are of the whole process until its record is there: starting, imports, evaluations and all. What the
+run would keep, had it ended after a round, then plays 20 episodes that no run has seen, as the expert and
+random actions do; the first such one with a score (R − random)/(expert − random) of 0.9 says how many labels
+that takes. *Kept* is the score of the policy that is kept in the episodes by which all runs are judged. Every
+run is a line of ``runs.jsonl`` as soon as it has ended, and what is there is not played again. Seeds that
+chose settings (benchmarks/seeds.py) are refused without `--tuning`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import copy  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import queue  # noqa: E402
+import re  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Iterable  # noqa: E402
@@ -35,6 +37,8 @@ from typing import Any  # noqa: E402
 
 TASKS = ["HalfCheetah-v5:5000", "Ant-v5:1500", "Walker2d-v5:1000", "Hopper-v5:400", "Pendulum-v1:400"]
 """The longest first."""
+TASK = re.compile(r"(.+?):(\d+)(?::(.+))?")
+"""Of a task: its environment, which may have a colon in its name, its budget, its expert."""
 EPISODES, NUMBER, ENOUGH = 20, 1 << 20, 0.9
 """Episodes of a policy that a run would have kept, a number that no run has, and the score that counts."""
 
@@ -45,13 +49,13 @@ def one(task: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     from understudy.runs.evaluate import play_episodes
 
     understudy.use_cache()
-    env, budget, expert = [*task.split(":", 2), None][:3]
+    env, budget, expert = TASK.fullmatch(task).groups()  # type: ignore[union-attr]
     with understudy.Run(env, budget=int(budget), seed=seed, expert=expert, **settings) as run:
         kept: list[tuple[int, Any]] = []
         for row in run:
             best = run.judge.best
             if best is not None and (not kept or kept[-1][1] is not best):
-                kept.append((row["labels"], best))
+                kept.append((int(row["labels"]), best))
         record = run.finish()
         seconds, cpu = time.perf_counter() - BEGAN, time.process_time()
         asked, student, arena = (seed, EPISODES, NUMBER), run.student, run.judge.arena
@@ -155,6 +159,9 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table of what is there, play nothing")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    for task in options.tasks:
+        if not TASK.fullmatch(task):
+            parser.error(f"--tasks: {task!r} has no budget; Hopper-v5:400 has.")
     if options.one is not None:
         print(json.dumps(one(options.one, options.seeds[0], json.loads(options.settings))))
         return

@@ -24,7 +24,7 @@ from jax import Array
 from jax.core import Tracer
 
 from .errors import ContractError, UserError, calling, check_int, check_name
-from .objectives import Losses, Objective, plain, zeros, zeros_like
+from .objectives import Losses, Objective, plain, zeros
 from .policies import Params
 from .registry import Registry
 from .solvers import Solution, Status, check_number, project
@@ -206,7 +206,7 @@ class Learner(eqx.Module):
         """The state before round 1, at w_1 = `params`."""
         if self.radius is not None:
             params = project(params, self.radius)
-        none = zeros_like(params)
+        none = jax.tree.map(lambda leaf: zeros(leaf.shape, leaf), params)
         each = none if self.diagonal else zeros((), jax.tree.leaves(params)[0])
         return LearnerState(
             params=params,
@@ -480,6 +480,15 @@ def started(learner: AnyLearner, start: int) -> AnyLearner:
     if not isinstance(learner, Learner) or learner.schedule.start is not None:
         return learner
     return dataclasses.replace(learner, schedule=dataclasses.replace(learner.schedule, start=start))
+
+
+def free(learner: AnyLearner) -> bool:
+    """Whether the learner has no penalty, as FTL.
+
+    >>> free(ftl()), free(ftrl(eta=0.1))
+    (True, False)
+    """
+    return isinstance(learner, Learner) and learner.schedule.zero
 
 
 LEARNERS: Registry[AnyLearner] = Registry(

@@ -123,6 +123,8 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         )
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     recorded_samples = 0 if demos is None else len(demos)
+    settings: dict[str, Json] = spec.plain()
+    settings |= {"env": world.env, "name": spec.name}
     record: dict[str, Json] = resolved.record()
     record |= {
         "expert": teacher.name,
@@ -132,8 +134,6 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": None if demos is None else {"samples": len(demos), "crc": checksum(demos)},
     }
-    settings: dict[str, Json] = spec.plain()
-    settings |= {"env": world.env, "name": spec.name, "resolved": record}
     return Parts(
         expert=teacher,
         kind=teacher.kind,
@@ -142,7 +142,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         game=game,
         params=params,
         normaliser=normaliser,
-        settings=settings,
+        settings=settings | {"resolved": record},
         spec=spec,
         resolved=resolved,
         demos=demos,

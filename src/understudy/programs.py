@@ -203,6 +203,13 @@ def compiled(game: Game) -> Play:
     return functools.partial(_compiled(static, _constant([game]), False), numbers)
 
 
+def alone(
+    game: Game, state: GameState, samples: Batch, key: Array, compare: ArrayLike | None
+) -> tuple[GameState, Record]:
+    """A round of one game by itself."""
+    return compiled(game)(to_one_device(state), samples, key, compare)
+
+
 def compiled_solver(game: Game, *, mapped: bool = False) -> Callable[[Losses, Params, Array], Params]:
     """The game's solver on the sum of some losses, without a penalty: from a start and a key to the
     parameters that it ends with. `mapped`: from several, stacked. Compiled once for all games that differ in

@@ -19,7 +19,7 @@ LONG = 20.0
 """Seconds from which the first round says what the others take: compiling is a small part of it."""
 KEPT = 12
 """Most places of a phase that are kept for the next run of the same kind."""
-SOLVING, SEARCHING = "solving", "solving, then the best in hindsight"
+COLLECTING, SOLVING, SEARCHING = "collecting", "solving", "solving, then the best in hindsight"
 EVALUATING, KEEPING, EXPERT = "evaluating", "evaluating what is kept", "measuring the expert"
 TRAINING = "training the ensemble"
 """Phases of a round, and of what comes behind the last one, as they are shown."""
@@ -132,9 +132,10 @@ class Bar:
         """One line of at most `width` characters: what matters least is left out where they do not fit, and
         a bar takes the room that remains.
         """
-        left, over = self.left, self.done >= self.total
-        pieces = self.pieces()
-        if left is not None and not over:
+        left, pieces = self.left, self.pieces()
+        if left or (
+            left is not None and self.done < self.total
+        ):  # what comes behind the last step takes time too
             pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
         shown = fit(pieces, width)
         cells = min(20, width - len("  ".join(shown)) - 2)
@@ -268,12 +269,10 @@ class Forecast:
         units = self._units(self.place, self.phase)
         if units > 0:
             seen, spent = self.pace.get(self.phase, []), (self._now() - self._began) / units
-            here = sum(each for at, each in seen if at == self.place)
+            if seen and seen[-1][0] == self.place:
+                seen, spent = seen[:-1], seen[-1][1] + spent
             # A new list: the thread that shows it may be reading the old one.
-            self.pace[self.phase] = [
-                *(one for one in seen if one[0] < self.place),
-                (self.place, here + spent),
-            ]
+            self.pace[self.phase] = [*seen, (self.place, spent)]
         self._over = {*self._over, self.phase} - {phase} if place == self.place else set()
         self.place, self.phase, self._began, self._share = place, phase, self._now(), 0.0
         both = [self._compared(one) for one in self._known]
@@ -388,7 +387,7 @@ class Rounds(Bar):
         now: Callable[[], float] = time.perf_counter,
     ):
         self._rounds, self._search = len(plan) if rounds is None else rounds, search
-        super().__init__(title, int(sum(work.get("collecting", 0) for work in plan)), "steps", now=now)
+        super().__init__(title, int(sum(work.get(COLLECTING, 0) for work in plan)), "steps", now=now)
         self._row: dict[str, Any] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
         for row in rows:
             self._enter(row)
@@ -422,7 +421,7 @@ class Rounds(Bar):
         self._learn(row)
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {format_clock(left)} left" if left is not None and number < self._rounds else ""
+            rest = f", {format_clock(left)} left" if left else ""
             counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
             words = [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
             self.say(f"{self.title}: {'  '.join(words)}{rest}")
@@ -453,8 +452,8 @@ class Rounds(Bar):
         self._played[taught] = steps + row["steps"] - self._before, ended + row.get("episodes", 0)
         self._before = row["steps"]
         lengths = {who: steps / max(1, ended) for who, (steps, ended) in self._played.items()}
-        guesses[EVALUATING] = "collecting", lengths.get(False, lengths.get(True, 0.0))
-        guesses[EXPERT] = "collecting", lengths.get(True, lengths.get(False, 0.0))
+        guesses[EVALUATING] = COLLECTING, lengths.get(False, lengths.get(True, 0.0))
+        guesses[EXPERT] = COLLECTING, lengths.get(True, lengths.get(False, 0.0))
         guesses[KEEPING] = EVALUATING, 1.0
         if iterations := row.get("solver_iterations"):
             guesses[SEARCHING] = SOLVING, 1.0 + self._search / iterations

@@ -16,6 +16,7 @@ import pytest
 
 from understudy import __version__, cli
 from understudy.cli import completion, demo, doctor
+from understudy.defaults import plan_of
 from understudy.runs import FORMAT
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_bash_completes_commands_and_options(capsys):
     assert cli.main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert completed(script, "tr") == ["train"]
-    assert completed(script, "check", "l") == ["learner"]
+    assert completed(script, "check", "l") == ["learner", "loss"]
     assert completed(script, "train", "Hopper-v5", "--env-") == ["--env-kwargs"]
     assert completed(script, "check", "learner", "--et") == ["--eta"]
     assert completed(script, "nobody", "--e") == []
@@ -80,13 +81,13 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
         assert cli.main(["demo", "--out", str(taken)]) == 2
         assert capsys.readouterr().err.startswith("error: out: ")
     assert (tmp_path / "file").read_text() == "mine"
-    config = tmp_path / "runs" / "ftl" / "config.json"
+    config = tmp_path / "runs" / "default" / "config.json"
     config.parent.mkdir(parents=True)
     told = {
         "format": FORMAT,
         "cores": 1,
         "versions": {},
-        "settings": {"env": demo.ENV, "comparator_steps": 2000},
+        "settings": {"env": demo.ENV, "comparator": "last"},
     }
 
     def refused(*more: str) -> str:
@@ -95,27 +96,35 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
         assert config.is_file()
         return capsys.readouterr().err
 
-    assert "is not empty" in refused()  # a run of somebody's own that is called ftl
-    told["settings"]["comparator_steps"] = demo.SEARCH
-    assert "rounds: 0" in refused("--rounds", "0") and "episodes: 0" in refused("--episodes", "0")
+    assert "is not empty" in refused()  # a run of somebody's own that is called default
+    told["settings"]["comparator"] = "none"
+    assert "budget: 0" in refused("--budget", "0") and "episodes: 0" in refused("--episodes", "0")
     (tmp_path / "runs" / "mine").mkdir()
     assert "is not empty" in refused()
 
 
 def test_every_cell_of_the_demo_stands_below_a_heading():
-    numbers = {
+    got = {
         "labels": 1000,
         "return_mean": 3000.0,
         "return_high": 3005.0,
-        "average_loss": 0.01,
-        "regret": 0.1,
+        "return_least": 2990.0,
+        "seconds_total": 12.0,
     }
-    got = numbers | {"seconds_collect": 3.0, "seconds_solve": 2.0}
-    ledger = {"labels": np.array([1000]), "return_mean": np.array([3000.0])}
-    made = demo._table({"bc": SimpleNamespace(summary=lambda: got, ledger=ledger)}, 3200.0)
+    ledger = {"labels": np.array([900, 1000]), "return_mean": np.array([np.nan, 3000.0])}
+    made = demo._table({"dagger": SimpleNamespace(summary=lambda: got, ledger=ledger)}, 3200.0)
     cells = {column.header: str(next(iter(column.cells))) for column in made.columns}
-    assert len(cells) == len(made.columns) == 8 and cells["to 90 %"] == "1,000"
-    assert cells["return"] == "3000 ± 5" and cells["loss"] == "0.0100*" and cells["solve"] == "2 s"
+    assert len(cells) == len(made.columns) == 7 and cells["to 90 %"] == "1,000"
+    assert cells["return"] == "3000 ± 5" and cells["share"] == "0.94" and cells["seconds"] == "12"
+
+
+def test_the_three_ways_of_the_demo_have_equal_labels_round_by_round():
+    planned = demo.specs(demo.Demo(budget=600))
+    labels = {name: [most for _, most in plan_of(spec).rounds] for name, spec in planned.items()}
+    assert set(planned) == set(demo.WAYS) and sum(labels["default"]) == 600
+    assert labels["cloning"] == labels["dagger"] == labels["default"]
+    assert planned["cloning"].name == "bc" and planned["dagger"].ask == "all"
+    assert planned["default"].unsaid("ask") and planned["default"].unsaid("first_steps")
 
 
 @pytest.mark.slow
@@ -146,6 +155,8 @@ def test_the_wheel_runs_the_demo_from_an_empty_folder(tmp_path):
         [python, "-c", where], cwd=empty, env=env, capture_output=True, text=True, check=True
     )
     assert str(tmp_path / "venv") in found.stdout
-    demo = [tmp_path / "venv" / "bin" / "understudy", "demo", "--rounds", "1", "--episodes", "1"]
+    demo = [tmp_path / "venv" / "bin" / "understudy", "demo", "--budget", "60", "--episodes", "1"]
     subprocess.run(demo, cwd=empty, env=env, check=True)
-    assert {"demo.png", "ftl", "adaftrl", "bc"} <= {one.name for one in (empty / "demo-out").iterdir()}
+    assert {"demo.png", "cloning", "dagger", "default"} <= {
+        one.name for one in (empty / "demo-out").iterdir()
+    }

@@ -89,6 +89,7 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         seconds=dict.fromkeys(("collect", "solve", "comparator", "evaluate"), 1234.56),
         folder=None,
         expert_evaluation=True,
+        policy=SimpleNamespace(policy=SimpleNamespace(members=5)),
         statement=None,
     )
     tables.show(outcome(run))
@@ -278,6 +279,7 @@ SETTINGS = {
     "rounds": ["--rounds", "5"],
     "steps_per_round": ["--steps-per-round", "33"],
     "budget": ["--budget", "70"],
+    "until": ["--until", "0.9"],
     "beta": ["--beta", "linear:3"],
     "first_round": ["--first-round", "agent"],
     "noise": ["--noise", "0.3"],
@@ -309,7 +311,15 @@ ELSEWHERE = {
 }
 ELSEWHERE |= {"num_envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_steps", "random_share", "moment"}
-ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
+ELSEWHERE |= {
+    "return_limits",
+    "demos",
+    "experts",
+    "route",
+    "expert_workers",
+    "expert_timeout",
+    "expert_retries",
+}
 
 
 def spec_of(*typed: str) -> RunSpec:

@@ -261,7 +261,8 @@ def test_a_student_without_an_environment_has_no_goal():
         Understudy(spaces.Box(-1, 1, (2,)), spaces.Discrete(2), until=0.9)
 
 
-def test_evaluating_two_says_whether_the_first_is_better(tmp_path, capsys):
+def test_evaluating_two_says_whether_the_first_is_better(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # no line of the table is broken
     good = {"policy": "linear", "rounds": 2, "steps_per_round": 200, "episodes": 0, "comparator": "none"}
     imitate("CartPole-v1", out=tmp_path / "good", **good)
     imitate("CartPole-v1", out=tmp_path / "bad", **good | {"steps_per_round": 4})

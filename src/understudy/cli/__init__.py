@@ -49,6 +49,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
         "card": "a model card beside a run's policy, or a folder for a hub",
         "report": "one HTML page about runs and studies, without a network",
+        "plot": "one figure of runs and studies, for a paper: return against labels and the like",
         "watch": "the same page on this machine, while runs go on",
         "experts list": "the experts that come with the package",
         "expert train": "train an expert of your own, with SAC, TD3, PPO or DQN",
@@ -60,6 +61,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Your own parts": {
         "check learner": "put a learner through the conformance suite",
         "check solver": "put a solver through the conformance suite",
+        "check policy": "put a policy through the conformance suite",
+        "check loss": "put a loss through the conformance suite",
+        "check ask": "put an ask rule through the conformance suite",
+        "check env": "put an environment through the conformance suite",
+        "check expert": "put an expert through the conformance suite",
         "check certificate": "search for a stream whose regret is above its certified bound",
     },
     "This installation": {
@@ -190,6 +196,7 @@ def _run(args: list[str]) -> int:
     if words is None:
         return 0
     options = parse(words, [word for word in rest if word not in (NO_CACHE, QUIET)])
+    command = function_of(words)
     with contextlib.ExitStack() as around:
         if NO_CACHE in rest:
             around.enter_context(_no_cache())
@@ -200,7 +207,7 @@ def _run(args: list[str]) -> int:
             from ..report.tables import json_only
 
             around.enter_context(json_only())
-        return int(function_of(words)(options) or 0)
+        return int(command(options) or 0)
 
 
 @contextlib.contextmanager

@@ -18,8 +18,6 @@ from .options import Folder, Name, Options
 if TYPE_CHECKING:
     from ..checks.base import Report
     from ..checks.certificates import Finding
-    from ..learners import AnyLearner
-    from ..solvers import AnySolver
 
 
 class CheckLearner(Options, settings=OPTIONS["learner"]):
@@ -34,6 +32,43 @@ class CheckSolver(Options):
 
     solver: Positional[Annotated[str, arg(metavar="SOLVER")]]
     """A solver's name, or your own as module:function."""
+
+
+class CheckPolicy(Options):
+    """Put a policy through the conformance suite."""
+
+    policy: Positional[Annotated[str, arg(metavar="POLICY")]]
+    """A policy's name, or your own as module:Class."""
+
+
+class CheckLoss(Options):
+    """Put a loss through the conformance suite."""
+
+    loss: Positional[Annotated[str, arg(metavar="LOSS")]]
+    """A loss's name, or your own as module:Class."""
+
+
+class CheckAsk(Options):
+    """Put an ask rule through the conformance suite."""
+
+    ask: Positional[Annotated[str, arg(metavar="RULE")]]
+    """A rule with its number, as in random:10, or your own as module:Class."""
+
+
+class CheckEnv(Options):
+    """Put an environment through the conformance suite."""
+
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """A Gymnasium id, or your own as module:function."""
+
+
+class CheckExpert(Options):
+    """Put an expert through the conformance suite, on states of random play."""
+
+    expert: Positional[Annotated[str, arg(metavar="EXPERT")]]
+    """What train takes as --expert: a name, an archive, module:function."""
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """The environment: a Gymnasium id, or your own as module:function."""
 
 
 class CheckCertificate(Options, settings=OPTIONS["learner"]):
@@ -69,6 +104,42 @@ def solver(options: CheckSolver) -> int:
     return _show_report(options.solver, lambda: _counted(checks.solver, part))
 
 
+def policy(options: CheckPolicy) -> int:
+    """0 when the policy passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.policy, lambda: _counted(checks.policy, options.policy))
+
+
+def loss(options: CheckLoss) -> int:
+    """0 when the loss passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.loss, lambda: _counted(checks.loss, options.loss))
+
+
+def ask(options: CheckAsk) -> int:
+    """0 when the ask rule passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.ask, lambda: _counted(checks.ask, options.ask))
+
+
+def env(options: CheckEnv) -> int:
+    """0 when the environment passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.env, lambda: _counted(checks.env, options.env))
+
+
+def expert(options: CheckExpert) -> int:
+    """0 when the expert passes every check, else 1."""
+    from .. import checks
+
+    suite = functools.partial(checks.expert, options.expert)
+    return _show_report(options.expert, lambda: _counted(suite, options.env))
+
+
 def certificate(options: CheckCertificate) -> int:
     """0 when the search finds no false claim, else 1."""
     from .. import checks
@@ -90,7 +161,7 @@ def certificate(options: CheckCertificate) -> int:
     return _show_report(options.learner, search)
 
 
-def _counted(suite: Callable[..., Report], part: AnyLearner | AnySolver) -> Report:
+def _counted(suite: Callable[..., Report], part: object) -> Report:
     """The suite's report, with a line for each check: compiling them takes a while."""
     with stages("checks") as update:
 

@@ -1,4 +1,4 @@
-"""`understudy demo`: the main job from start to finish, with a table, a plot and a video."""
+"""`understudy demo`: what online imitation is for, from start to finish, with a table, a plot and a video."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import disk
+from ..defaults import plan_of
 from ..errors import UserError, check_int
 from ..progress import count_up
 from ..spec import RunSpec
@@ -21,61 +22,67 @@ if TYPE_CHECKING:
 
 
 class Demo(Options):
-    """Hopper with the shipped expert: FTL, AdaFTRL and behavioural cloning; table, plot and video."""
+    """Walker2d with the shipped expert: three ways to spend the same labels; table, plot and video."""
 
     out: Path = Path("demo-out")
     """Where plot, video and runs go; made anew."""
-    rounds: int = 8
-    """Rounds of 1000 labels for each."""
+    budget: int = 1000
+    """Labels for each of the three."""
     seed: int = 0
     """Seed of everything."""
     episodes: int = 5
-    """Evaluation episodes after every second round."""
+    """Episodes by which policies are judged, after every second round."""
 
 
-ENV = "Hopper-v5"
-LEARNERS = ("ftl", "adaftrl", "bc")
-SEARCH = 1000
-"""Steps of the search for the best network in hindsight, fewer than elsewhere."""
-STEPS, EARLY, SEARCHED = 1000, 250, 5
-"""Steps of the video, labels of the policy that falls in it, and starts among which the soonest is taken."""
+ENV = "Walker2d-v5"
+WAYS = {"cloning": "bc", "dagger": "ftl", "default": "adaftrl"}
+"""How the labels are spent, by the names of the folders; and whose colours that has in the figure."""
+STEPS = 1000
+"""Of the video, at most."""
+
+
+def specs(options: Demo) -> dict[str, RunSpec]:
+    """The settings of the three. The networks, the labels of every round and how the best policy is chosen
+    are those of the default. Cloning: the expert drives. DAgger: the policy does, all states have labels.
+    """
+    default = RunSpec(
+        env=ENV,
+        budget=options.budget,
+        seed=options.seed,
+        episodes=options.episodes,
+        evaluate_every=2,
+        comparator="none",
+    )
+    first, later = (labels for _, labels in (plan_of(default).rounds * 2)[:2])
+    dagger = default.replace(ask="all", first_steps=first, steps_per_round=later, keep_best=True)
+    return {"cloning": dagger.replace(learner="bc"), "dagger": dagger, "default": default}
 
 
 def run(options: Demo) -> int:
-    """Runs the three, one after the other, then shows what they cost and what they reached."""
+    """Plays the three, one after the other, then shows what the same labels have come to."""
     from .. import imitate
     from ..report import plots, tables
 
     began = time.perf_counter()
     check_int("episodes", options.episodes)
-    specs = {
-        name: RunSpec(
-            env=ENV,
-            learner=name,
-            rounds=options.rounds,
-            seed=options.seed,
-            episodes=options.episodes,
-            evaluate_every=2 if options.rounds > 4 else 1,
-            expert_episodes=options.episodes if name == "ftl" else 0,
-            comparator_steps=SEARCH,
-        )
-        for name in LEARNERS
-    }
+    planned = specs(options)
     if not _is_demo(options.out):  # which is made anew
         disk.refuse_taken(options.out)
     shutil.rmtree(options.out, ignore_errors=True)
     runs: dict[str, Record] = {
-        name: imitate(spec, out=options.out / name, progress=True) for name, spec in specs.items()
+        name: imitate(spec, out=options.out / name, progress=True) for name, spec in planned.items()
     }
-    measured = runs["ftl"].expert_evaluation
+    measured = runs["default"].expert_evaluation
     assert measured is not None
     expert = measured.mean
     tables.show(_table(runs, expert))
-    print("* bc's loss is on the expert's states, not its own. Regrets of networks are estimates.")
+    print(
+        f"* cloning: the expert drives. dagger: every state is labelled. default: --budget {options.budget}"
+    )
     plots.save(_figure(runs, expert), options.out / "demo.png")
     print(f"plot: {options.out / 'demo.png'}")
     try:
-        _film(options, runs["ftl"])
+        _film(options, runs)
         print(f"video: {options.out / 'demo.mp4'}")
     except UserError as error:
         print(f"no video: {error}")
@@ -85,56 +92,33 @@ def run(options: Demo) -> int:
 
 def _is_demo(out: Path) -> bool:
     """Whether a folder holds what a demo makes and nothing else: it will be removed. A folder with a run of
-    somebody's own called ftl is none.
+    somebody's own called default is none.
     """
     from ..runs import read_config
 
-    if not (out / "ftl" / "config.json").is_file():
+    if not (out / "default" / "config.json").is_file():
         return False
-    settings = read_config(out / "ftl")["settings"]
-    others = {path.name for path in out.iterdir()} - {*LEARNERS, "demo.png", "demo.mp4"}
-    return not others and (settings.get("env"), settings.get("comparator_steps")) == (ENV, SEARCH)
+    settings = read_config(out / "default")["settings"]
+    others = {path.name for path in out.iterdir()} - {*WAYS, "demo.png", "demo.mp4"}
+    return not others and (settings.get("env"), settings.get("comparator")) == (ENV, "none")
 
 
-def _film(options: Demo, final: Record) -> None:
-    """A policy that has seen little and falls, FTL's last policy and the expert, from the same start."""
-    from .. import evaluate, experts, imitate
+def _film(options: Demo, runs: dict[str, Record]) -> None:
+    """What the three have kept, from the same start."""
     from ..envs.gymnasium import maker
     from ..report import video
     from ..runs import acting
 
-    early = imitate(
-        ENV,
-        rounds=1,
-        steps_per_round=EARLY,
-        seed=options.seed,
-        episodes=0,
-        expert_episodes=0,
-        comparator="none",
-    )
-    make = maker(ENV)
-    starts: dict[int, tuple[bool, int]] = {}
-    for seed in range(SEARCHED):
-        fell, stood = (
-            int(evaluate(run, make, episodes=1, seed=seed, stream="video").lengths[0])
-            for run in (early, final)
-        )
-        starts[seed] = (stood < STEPS, fell)
-    acts = {
-        f"ftl after {EARLY} labels": acting(early),
-        f"ftl after {final.ledger['labels'][-1]:,} labels": acting(final),
-        "expert": acting(experts.resolve(None, env_id=ENV)),
-    }
-    seed = min(starts, key=starts.__getitem__)
+    acts = {f"{name}, {run.ledger['labels'][-1]:,} labels": acting(run) for name, run in runs.items()}
     with count_up("demo.mp4", STEPS, "steps") as update:
-        video.record(options.out / "demo.mp4", make, acts, seed=seed, steps=STEPS, progress=update)
+        file = options.out / "demo.mp4"
+        video.record(file, maker(ENV), acts, seed=options.seed, steps=STEPS, progress=update)
 
 
 def _table(runs: dict[str, Record], expert: float) -> Table:
     from ..report import tables
 
-    # Eight columns fit into a terminal of 80 only with short headings.
-    headings = ("learner", "labels", "return", "to 90 %", "loss", "regret", "collect", "solve")
+    headings = ("way*", "labels", "return", "share", "least", "to 90 %", "seconds")
     rows: list[list[str]] = []
     for name, run in runs.items():
         got, ledger = run.summary(), run.ledger
@@ -142,10 +126,10 @@ def _table(runs: dict[str, Record], expert: float) -> Table:
         high = got["return_high"]  # None of one episode
         half = "" if high is None else f" ± {high - got['return_mean']:.0f}"
         row = [name, f"{got['labels']:,}", f"{got['return_mean']:.0f}{half}"]
+        row += [f"{got['return_mean'] / expert:.2f}", f"{got['return_least']:.0f}"]
         row += [f"{reached[0]:,}" if len(reached) else "not reached"]
-        row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
-        rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
-    title = f"{ENV}, expert {expert:.0f} (±: 95 % interval; to 90 %: labels until then; loss: average)"
+        rows.append([*row, f"{got['seconds_total']:.0f}"])
+    title = f"{ENV}, expert {expert:.0f} (±: 95 % interval; to 90 %: labels until then)"
     return tables.listed(title, headings, rows)
 
 
@@ -153,17 +137,19 @@ def _figure(runs: dict[str, Record], expert: float) -> Figure:
     import numpy as np
 
     from ..report import plots
-    from ..report.style import style
+    from ..report.style import look, style
 
     with style():
-        made, [[left, right]] = plots.figure(columns=2)
+        made, [[axes]] = plots.figure(width=6.4, height=4.0)
         for name, run in runs.items():
-            ledger = run.ledger
-            seen = np.isfinite(ledger["return_mean"])
-            plots.curve(left, ledger["labels"][seen], ledger["return_mean"][seen], name=name)
-            plots.curve(right, ledger["labels"], ledger["average_loss"], name=name)
-        left.axhline(expert, color="black", linestyle=":", label="expert")
-        left.set(title="Return", xlabel="expert labels")
-        right.set(title="Average cumulative loss", xlabel="expert labels", yscale="log")
-        left.legend()
+            drawn, labels, returns = look(WAYS[name]), run.ledger["labels"], run.ledger["return_mean"]
+            seen, line = np.isfinite(returns), {"color": drawn.colour, "linestyle": drawn.dashes}
+            axes.plot(labels[seen], returns[seen], label=name, **line)
+            assert run.evaluation is not None
+            axes.plot(labels[-1:], [run.evaluation.mean], color=drawn.colour, marker="D", clip_on=False)
+        axes.axhline(expert, color="black", linestyle=":", label="expert")
+        axes.set(
+            title=f"{ENV}: return against labels", xlabel="expert labels", ylabel="return", ylim=(0, None)
+        )
+        axes.legend(title="diamond: what is kept")
     return made

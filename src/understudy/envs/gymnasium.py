@@ -413,7 +413,8 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
         return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
-        direct = mujoco.rules_of(first) if make.by_id and not infos else None
+        own = type(first.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
+        direct = mujoco.rules_of(first) if own and make.by_id and not infos else None
         env: VectorEnv
         if direct is not None:
             env = mujoco.MujocoVector(first, *direct, count, threads)

@@ -271,6 +271,7 @@ def rules_of(env: Env) -> tuple[Rules, int] | None:
     None for what Gymnasium must step itself: other classes, a wrapper that does something, no step limit,
     a window that shows every step, or a model whose observations do not fit the rules.
 
+    >>> import gymnasium as gym
     >>> rules_of(gym.make("CartPole-v1")) is None, rules_of(gym.make("Ant-v5"))[1]
     (True, 1000)
     """

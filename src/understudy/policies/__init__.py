@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UserError, unknown
 from ..registry import Registry
 from .acting import Encoded, Encoder, Network, Seen, require_fit, softmax
-from .base import Linear, Params, Policy, Tabular, count, flat, norm
+from .base import Linear, Params, Policy, Tabular, flat, norm
 from .camera import Camera
-from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite
+from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite_rows, require_finite
 from .gru import GRU
 from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
@@ -41,5 +41,6 @@ def from_config(config: Mapping[str, Any]) -> Policy:
 
 __all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "History"]
 __all__ += ["Linear", "NatureCNN", "Network", "Normaliser", "Observations", "Params", "Policy", "Recalled"]
-__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "norm", "not_finite"]
+__all__ += ["Seen", "Tabular", "TrainedPolicy", "flat", "from_config", "norm", "not_finite_rows"]
+__all__ += ["require_finite"]
 __all__ += ["require_fit", "softmax"]

@@ -35,6 +35,7 @@ Numeric = TypeVar("Numeric", np.ndarray, Array)
 NUMPY: ModuleType = np
 JAX: ModuleType = jnp
 """The functions that both have: which of them a function calls is known when it runs."""
+NOTHING = np.zeros(0, np.int64)
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -273,6 +274,20 @@ def as_array(value: Nested) -> Nested:
     return value if on_device(value) else np.asarray(value)
 
 
+def not_finite_rows(rows: np.ndarray) -> np.ndarray:
+    """The numbers of rows (n, width) that hold a nan or an infinity."""
+    # The sum of finite numbers is finite, or too large; then one looks closer.
+    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
+        return NOTHING
+    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
+
+
+def require_finite(rows: np.ndarray) -> None:
+    """Refuses rows (n, width) that hold a nan or an infinity."""
+    for number in not_finite_rows(rows):
+        raise not_finite(rows[number])
+
+
 def not_finite(row: np.ndarray) -> UserError:
     """The error of a row that holds a nan or an infinity."""
     shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
@@ -302,6 +317,16 @@ class Actions:
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
     dtype: str = "float32"
+    size: int = dataclasses.field(init=False, repr=False)
+    """How many numbers a played action is."""
+    outputs: int = dataclasses.field(init=False, repr=False)
+    categorical: bool = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        size = math.prod(self.shape)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "outputs", sum(self.counts) if self.counts else size)
+        object.__setattr__(self, "categorical", bool(self.counts))
 
     @classmethod
     def of(cls, space: Space) -> Actions:
@@ -333,14 +358,6 @@ class Actions:
             return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
         counts, starts = (np.reshape(numbers, self.shape) for numbers in (self.counts, self.starts))
         return spaces.MultiDiscrete(counts, start=starts)
-
-    @property
-    def outputs(self) -> int:
-        return sum(self.counts) if self.counts else self.size
-
-    @property
-    def categorical(self) -> bool:
-        return bool(self.counts)
 
     @property
     def bounded(self) -> bool:
@@ -386,13 +403,8 @@ class Actions:
         action = np.asarray(row, self.dtype).reshape(self.shape)
         return np.int64(action) if self.kind == "discrete" else action
 
-    @property
-    def size(self) -> int:
-        """How many numbers a played action is."""
-        return math.prod(self.shape)
-
     def config(self) -> dict[str, Json]:
-        plain = dataclasses.asdict(self)
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
         return {
             k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
         }

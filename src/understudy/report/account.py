@@ -14,7 +14,7 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -28,7 +28,7 @@ from ..progress import format_duration
 from ..runs import NAMES, Evaluation, paired, unmeasured
 from ..spec import FIELDS
 from .sources import UNKNOWN, Labels, Source, labels
-from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
+from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, Look, look
 from .tables import many, returned
 
 if TYPE_CHECKING:
@@ -117,13 +117,12 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
     """The whole account of these runs, without what needs their samples."""
     groups = group_runs(sources)
     chosen = detailed(groups)
-    looks = [{"colour": colour, "dashes": dashes} for colour, dashes in _looks(groups)]
     troubles = [run for run in sources if run.state in ("failed", "unreadable")][:200]
     return {
         "verdicts": verdicts(groups),
         "groups": [
-            group.plain() | drawn | {"short": short}
-            for group, drawn, short in zip(groups, looks, short_names(groups), strict=True)
+            group.plain() | {"colour": drawn.colour, "dashes": DASHES[drawn.dashes], "short": drawn.label}
+            for group, drawn in zip(groups, looks(groups), strict=True)
         ],
         "envs": list(dict.fromkeys(group.env for group in groups)),
         "counts": dict(Counter(run.state for run in sources)),
@@ -214,7 +213,11 @@ def short_names(groups: Sequence[Group]) -> list[str]:
         sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
-        found.append(group.name if few is None else ", ".join(words) or "default")
+        if few is not None and not words:
+            words = (
+                [_absent(name) for name in few] if group.labels.keys() - {"env", "learner"} else ["default"]
+            )
+        found.append(group.name if few is None else ", ".join(words))
     return found
 
 
@@ -232,6 +235,15 @@ def _word(name: str, value: Json) -> str:
     if name == "learner":
         return look(str(value)).label
     return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
+
+
+def _absent(name: str) -> str:
+    """What is said of a setting that a group has not, where others have it.
+
+    >>> _absent("budget"), _absent("eta")
+    ('no budget', 'default η')
+    """
+    return "no budget" if name == "budget" else f"default {SPELLED.get(name, name.replace('_', ' '))}"
 
 
 def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
@@ -391,23 +403,26 @@ def _repeats(run: Source, other: Source) -> bool:
 # ------------------------------------------------------------------------------------------------ curves
 
 
-def _looks(groups: Sequence[Group]) -> list[tuple[str, list[int]]]:
-    """A colour and dashes for each group: the learner's own where every learner has one group."""
-    pairs = [(group.env, group.labels["learner"]) for group in groups]
+def looks(groups: Sequence[Group]) -> list[Look]:
+    """A look for each group, under its short name: the learner's own where every learner has one group."""
+    names, pairs = short_names(groups), [(group.env, group.labels["learner"]) for group in groups]
     if len(set(pairs)) == len(pairs) and {name for _, name in pairs} <= {*LOOKS, "dagger"}:
-        return [(look(name).colour, DASHES[look(name).dashes]) for _, name in pairs]
+        return [look(learner)._replace(label=name) for (_, learner), name in zip(pairs, names, strict=True)]
     places = [[env for env, _ in pairs[:i]].count(env) for i, (env, _) in enumerate(pairs)]
-    styles, colours = list(DASHES.values()), len(PALETTE)
-    return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
+    styles, colours = list(DASHES), len(PALETTE)
+    return [
+        Look(PALETTE[place % colours], styles[place // colours % len(styles)], name)
+        for place, name in zip(places, names, strict=True)
+    ]
 
 
-def curves(runs: Sequence[Source]) -> dict[str, dict[str, Curve]]:
-    """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
+def curves(runs: Sequence[Source], columns: Mapping[str, str] = CURVES) -> dict[str, dict[str, Curve]]:
+    """Columns by name along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((run.rounds for run in good), default=0)
     good = [run for run in good if 2 * run.rounds >= most]
-    drawn: dict[str, dict[str, Curve]] = {name: {} for name in CURVES}
-    for name, column in CURVES.items():
+    drawn: dict[str, dict[str, Curve]] = {name: {} for name in columns}
+    for name, column in columns.items():
         for axis in AXES:
             timed = [run for run in good if axis != "seconds" or run.seconds is not None]
             band = curve([places(run, axis) for run in timed], [run.columns[column] for run in timed])
@@ -646,7 +661,7 @@ def _over(best: Group) -> str:
     text = f"Mean return {spell(score.middle)}{span(score, spell)}"
     if math.isfinite(gap.middle):
         text += f", the expert's {spell(expert.middle)}{span(expert, spell, '')}"
-        text += f"; the mean difference in pairs is {spell(gap.middle)}{span(gap, spell, '')}. "
+        text += f"; the mean difference on the same episodes is {spell(gap.middle)}{span(gap, spell, '')}. "
     elif math.isfinite(expert.middle):
         where = "on other episodes" if best.expert_measured else "by its card, on other episodes"
         text += f"; the expert's {spell(expert.middle)} is {where}, and not compared. "
@@ -659,12 +674,14 @@ def _counted(best: Group, spell: Callable[[float], str]) -> str:
     """How many episodes and runs, and the least return, which a mean and its interval may hide."""
     played = many(best.episodes, "episode")
     least = f"; the least return is {spell(best.least)}" if math.isfinite(best.least) else ""
+    varied = any(each.low < each.high for each in (best.returned, best.expert, best.difference))
     if best.over == "episodes":
-        text = f"{BRACKETS} over {played}" if best.episodes > 1 else "One episode, so no interval"
+        over = f"{BRACKETS} over {played}" if varied else f"These are {played}"
+        text = over if best.episodes > 1 else "One episode, so no interval"
     elif best.measured == 1:
         text = "One run, so no interval"
     else:
-        text = f"{BRACKETS} over {best.measured} runs"
+        text = f"{BRACKETS if varied else 'These are means'} over {best.measured} runs"
         text += f" of {played} each" if best.episodes else ""
         text += ", the expert's over the episodes" if math.isfinite(best.expert.low) else ""
     return f"{text}{least}."
@@ -683,9 +700,14 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
     gaps = [(group.name, *between(best.sources, group.sources, 1 - (1 - LEVEL) / pairs)) for group in known]
     by_name = {group.name: group for group in known}
     more = [each for each in gaps if each[1].low > 0]
-    near = [each for each in gaps if each[1].low <= 0]
+    same = [each for each in gaps if each[1].low == 0 == each[1].high]
+    near = [each for each in gaps if each[1].low <= 0 and each not in same]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
-    notes: list[str] = []
+    notes = (
+        [f"It returns the same as {_list_names([name for name, *_ in same])} in every episode."]
+        if same
+        else []
+    )
     for words, rivals in (("It returns more than", more), ("It is not clearly above", near)):
         if rivals:
             name, gap, over = min(rivals, key=lambda each: each[1].low)

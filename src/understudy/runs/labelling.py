@@ -134,9 +134,9 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
     return Labels(values, answered, new & answered)
 
 
-def routed(expert: Expert, seen: Seen, labels: Labels) -> Labels:
-    """The labels with whose they are, of several experts."""
-    return labels if expert.route is None else labels._replace(by=expert.route(*seen))
+def asked_of(expert: Expert, seen: Seen) -> np.ndarray | None:
+    """Of several experts, the number of the one whose each state is."""
+    return None if expert.route is None else expert.route(*seen)
 
 
 @final
@@ -149,15 +149,11 @@ class Quick:
         # Where there is no file, nothing need be looked up.
         self.expert, self.calls, self._plan = expert, 0, plan
         self.journal = None if journal is None or journal.path is None else journal
-        self._seconds, self._labels = 0.0, 0
+        self._seconds, self._labels, self.expensive = 0.0, 0, False
         self._number, self._visits = 0, Counter[bytes]()
         self._first: list[tuple[Seen, np.ndarray]] = []
         self._room = 0  # states that may still be remembered there
         self._warned = False  # that its answers differ
-
-    @property
-    def expensive(self) -> bool:
-        return self._seconds > PACE * max(self._labels, 1)
 
     def begin(self, number: int) -> None:
         self._number = number
@@ -177,7 +173,8 @@ class Quick:
             self._ask_again()
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
-        return routed(self.expert, seen, self._answered(seen, rows))
+        by = asked_of(self.expert, seen)
+        return self._answered(seen, rows)._replace(by=by)
 
     def _answered(self, seen: Seen, rows: np.ndarray) -> Labels:
         journal = self.journal
@@ -208,6 +205,7 @@ class Quick:
         except Exception as error:
             raise failure("expert", error) from error
         self._seconds, self._labels = self._seconds + time.perf_counter() - began, self._labels + len(given)
+        self.expensive = self._seconds > PACE * max(self._labels, 1)
         if self._room > 0:
             few = range(min(self._room, len(given)))
             # A copy: environments may write over what they showed.
@@ -323,8 +321,8 @@ class Slow:
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
-        labels = self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
-        return routed(self.expert, seen, labels)
+        by = asked_of(self.expert, seen)
+        return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))._replace(by=by)
 
     def _put(
         self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, not_finite_rows
+from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round
 from .sequences import Sequences, count
 
 __all__ = [
@@ -19,4 +19,4 @@ __all__ = [
     "Reader",
     "Round",
 ]
-__all__ += ["SampleLog", "Sequences", "checksum", "count", "not_finite_rows", "recorded", "storage"]
+__all__ += ["SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]

@@ -16,12 +16,12 @@ from ..errors import UserError, import_extra
 from ..experts import Expert
 from ..experts.answers import checked
 from ..nested import batch_size, nest, take
-from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy
+from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy, not_finite_rows
 from . import lerobot
-from .images import TOGETHER, ImageRows, image_columns, in_pieces, split_rows
-from .log import SampleLog
+from .images import TOGETHER, ImageRows, in_pieces, split_rows
+from .log import SampleLog, image_columns
 from .records import verified
-from .rounds import EXPERT, Round, not_finite_rows
+from .rounds import EXPERT, Round
 
 if TYPE_CHECKING:
     from ..nested import Nested, Space

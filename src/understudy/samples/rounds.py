@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     """An array of NumPy, or on the device."""
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
-NOTHING = np.zeros(0, np.int64)
 STEPS = 64
 """Steps of a round that are written into its columns at once."""
 
@@ -233,11 +231,3 @@ class Path:
             by=self.by,
             new=None if self.by is None else self.new,
         )
-
-
-def not_finite_rows(rows: np.ndarray) -> np.ndarray:
-    """The numbers of rows (n, width) that hold a nan or an infinity."""
-    # The sum of finite numbers is finite, or too large; then one looks closer.
-    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
-        return NOTHING
-    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
