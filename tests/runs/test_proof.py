@@ -158,8 +158,8 @@ class Offered(NamedTuple):
 
 
 def offered(seed: int = 2) -> list[Offered]:
-    """The candidates of a run on `Brittle` until 0.95. The first ones have not seen the places where the other
-    action pays, and fail there: seldom enough for Student's test to take one that is not good enough.
+    """The candidates of a run on `Brittle` until 0.95. The first ones have not seen the places where the
+    other action pays, and fail there: seldom enough for Student's test to take one that is not good enough.
     """
     settings = {"expert": knows, "policy": "linear", "steps_per_round": 8, "comparator": "none"}
     found, places = [], np.linspace(0, 0.2, 1001, dtype=np.float32)
