@@ -64,8 +64,9 @@ def judging() -> str:
     taken = found[found["state"] == "accepted"]
     wrong = int((taken["after"] < taken["wanted"]).sum())
     return (
-        f"Of {len(found):,} tests, each of a policy with three good episodes, {len(taken):,} ended with an "
-        f"acceptance; {wrong} of the accepted policies were below the wanted score in their 20 episodes after it."
+        f"Of {len(found):,} tests, each of a policy with three good episodes, {len(taken):,} ended with "
+        f"an acceptance; {wrong} of the accepted policies were below the wanted score in the 20 episodes "
+        "after it."
     )
 
 
