@@ -109,6 +109,9 @@ class Words(Squared):
 class Ruled(Rule):
     """Ten states at random; what is wrong is put into it."""
 
+    def __str__(self):
+        return type(self).__name__
+
     count, honest = 10, True
 
     def choose(self, view):
