@@ -107,6 +107,14 @@ RUN = [
     if page != RECIPES and "\n```python" in (ROOT / page).read_text()
 ]
 PARTS = ("expert", "environment", "policy", "student", "loss", "learner", "solver", "ask rule", "sink")
+SUITES = {
+    "expert": lambda names: understudy.checks.expert(names["steer"], "CartPole-v1"),
+    "environment": lambda names: understudy.checks.env(names["Docking"]),
+    "policy": lambda names: understudy.checks.policy(names["Bumps"]()),
+    "loss": lambda names: understudy.checks.loss(names["LogCosh"]()),
+    "ask rule": lambda names: understudy.checks.ask(names["Unsure"]()),
+}
+"""Of the other parts the suites are slow, and have tests of their own."""
 MOST = SIZE
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
@@ -177,15 +185,17 @@ def marked(title: str, code: str):
 
 @pytest.mark.parametrize("title", [marked(title, code) for title, code in recipes().items()])
 def test_a_recipe_runs_by_itself(title, capsys, tmp_path, monkeypatch):
-    """Copied out of the page into an empty folder, as a program of its own."""
+    """Copied out of the page into an empty folder, as a program of its own; its part passes its suite."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(understudy, "imitate", smaller)
     monkeypatch.setattr(understudy.Study, "run", fewer)
     for registry in registries().values():
         monkeypatch.setattr(registry, "makers", dict(registry.makers))
     (tmp_path / "recipe.py").write_text(recipes()[title])
-    runpy.run_path("recipe.py")
+    names = runpy.run_path("recipe.py")
     assert capsys.readouterr().out
+    if title in SUITES:
+        assert SUITES[title](names).passed
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -278,26 +278,24 @@ class TrainedPolicy:
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = _seen(about["observations"], tensors.get("encoder"))
             acts = Actions.from_config(about["actions"])
-            if student is not None and about["policy"] != Guest.name:
-                raise UserError(f"{what} holds a policy of this package ({about['policy']}); give it alone.")
-            if about["policy"] == Guest.name:
-                policy = guest_of(about, seen.width, acts.outputs, student)
-            else:
-                policy = from_config(about)
-            if is_own(policy):
-                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
-                leaves = jax.tree.leaves(tensors["network"])
-                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
-            if not isinstance(policy, Guest):
-                require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
+            _ = seen.space(), acts.space()  # a card may say what no space is
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
             if normaliser.mean.shape != (seen.width,) or normaliser.scale.shape != (seen.width,):
                 raise ValueError(f"its normaliser is not for {seen.width} numbers")
-            made = cls(policy, tensors["network"], seen, acts, normaliser)
-            _ = made.observations.space(), made.actions.space()  # a card may say what no space is
-            return made
+            if about["policy"] == Guest.name:
+                policy = guest_of(about, seen.width, acts.outputs, student)
+                return cls(policy, tensors["network"], seen, acts, normaliser)
+            if student is not None:
+                raise UserError(f"{what} holds a policy of this package ({about['policy']}); give it alone.")
+            policy = from_config(about)
+            if is_own(policy):
+                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
+                leaves = jax.tree.leaves(tensors["network"])
+                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
+            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
+            return cls(policy, tensors["network"], seen, acts, normaliser)
 
     def network(self, *, distribution: bool = False) -> Network:
         """This policy as a network that answers batches with actions, or with probabilities of choices."""
