@@ -227,13 +227,13 @@ def draw(every: Sequence[Curve]) -> Any:
                 if all(one.rule != rule for one in mine):
                     axes.text(0.02 * edge, at, "not played", va="center", color="#999999", fontsize=7)
             axes.axvline(edge, color="#999999", linewidth=0.8, linestyle=":")
-            axes.text(0.99 * edge, -0.5, "not done", ha="right", color="#777777", fontsize=7)
+            axes.text(edge, len(rules) - 0.4, "not done", ha="center", color="#777777", fontsize=7)
             for source, colour in SOURCES.items():
                 for score, face in (("0.9", "none"), ("0.95", colour)):
                     axes.scatter([], [], s=24, facecolors=face, edgecolors=colour, label=f"{source}, {score}")
             names = [RULES[rule].title for rule in rules] if column == 0 else [""] * len(rules)
             axes.set_yticks(range(len(rules)), names)
-            axes.set(title=group, xlim=(0, 1.05 * edge), ylim=(-0.6, len(rules) - 0.4))
+            axes.set(title=group, xlim=(0, 1.05 * edge), ylim=(-0.6, len(rules)))
             axes.grid(axis="y", visible=False)
     return made
 
