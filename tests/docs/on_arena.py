@@ -36,6 +36,15 @@ def in_short() -> str:
     )
 
 
+def learners() -> str:
+    found = pd.concat([claims("arena", f"{RULES[rule].title}, ") for rule in LEARNERS[1:]])
+    told = {kind: verdicts(found, kind) for kind in (HOLDS, FAILS, OPEN)}
+    return (
+        f"Of {len(found)} comparisons a regularised learner is shown to need fewer labels in {told[HOLDS]}, "
+        f"as many or more in {told[FAILS]}, and {told[OPEN]} cannot be told."
+    )
+
+
 def best() -> str:
     found = table("arena/labels")
     found = found[(found["wanted"] == 0.95) & (found["done"] > found["seeds"] / 2)]
@@ -109,6 +118,7 @@ def sentences() -> Iterator[str]:
     yield in_short()
     yield best()
     yield beside()
+    yield learners()
     yield judging()
     yield from played()
     yield from worlds()
