@@ -429,7 +429,7 @@ def test_tables_and_figures_have_every_rule_and_what_never_arrived(tmp_path):
     assert "| cloning, log-loss | – | > 100 (0 of 6) |" in text
     assert "bc not reached" in dict(arena_report.facts(runs))["hopper: labels to 0.95"]
     drawn = arena_report.draw(every).axes
-    assert [axes.get_title(loc="left") for axes in drawn] == ["ant, noisy expert", "hopper"]
+    assert [axes.get_title(loc="left") for axes in drawn] == ["hopper", "ant, noisy expert"]
     share = arena_report.profile(every).axes[0].get_lines()
     by = {line.get_label(): line.get_ydata() for line in share}
     assert by["cloning, log-loss"].max() == 0.0 and by["ours (distance, five networks)"][-1] == 1.0
