@@ -123,7 +123,7 @@ class Timetable:
     as many as the budget takes. ask, rule: which states are asked about, as it was decided and as what
     chooses them, None where all are. num_envs: environments side by side, no more than an ordinary round has
     steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the
-    policy evaluated.
+    policy evaluated; what is due after the last one is due after the one that spends the budget.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
     insists: whether even an expensive expert is measured. goal: what ends the run before. grows: whether a
     round asks for the more labels the more there are.
@@ -159,16 +159,6 @@ class Timetable:
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "total", sum(sizes))
         object.__setattr__(self, "compares_last", len(sizes) in self.comparator_rounds)
-
-    def ends(self, t: int, labels: int) -> bool:
-        """Whether round t, after which there are so many labels, is the last."""
-        return t >= len(self.sizes) or (self.budget is not None and labels >= self.budget)
-
-    def due(self, chosen: frozenset[int], t: int, labels: int) -> bool:
-        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
-        one that spends the budget.
-        """
-        return t in chosen or (self.ends(t, labels) and len(self.sizes) in chosen)
 
     def measures(self, *, expensive: bool) -> int:
         """Episodes to measure the expert by; an expensive one is measured where that was asked for."""
@@ -243,10 +233,12 @@ class Resolved:
 
     def record(self) -> dict[str, Json]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
-        values = {choice.setting: choice.value for choice in self.choices}
-        record = {name: values[name] for name in RECORDED} | {"loss": self.loss, "ensemble": self.ensemble}
-        record = {name: describe(value) for name, value in record.items()}
-        return record | {"automatic": self.automatic is not None, "policy": self.policy.config()}
+        record: dict[str, Json] = {"policy": self.policy.config(), "loss": describe(self.loss)}
+        record |= {"ensemble": self.ensemble, "automatic": self.automatic is not None}
+        for choice in self.choices:
+            if choice.setting in RECORDED:
+                record[choice.setting] = describe(choice.value)
+        return record
 
 
 FEW = {

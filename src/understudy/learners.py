@@ -27,7 +27,7 @@ from .errors import ContractError, UserError, calling, check_int, check_name
 from .objectives import Losses, Objective, plain, zeros
 from .policies import Params
 from .registry import Registry
-from .solvers import Solution, Status, check_number, project
+from .solvers import Solution, Status, project
 
 Tree = TypeVar("Tree")
 """A pytree: one array, or arrays in containers."""
@@ -41,10 +41,7 @@ LEAST = 1e-140
 
 def _part_of_weight(value: Number) -> Array | np.ndarray:
     """A part of Λ_t as an array: numbers would select a program of their own."""
-    if isinstance(value, Array):
-        return value
-    check_number("schedule", value, zero=True)
-    return np.asarray(value, np.float64)
+    return value if isinstance(value, Array) else positive("schedule", value, zero=True)
 
 
 def _first_round(value: Number | None) -> Array | np.ndarray | None:
@@ -91,14 +88,17 @@ class Schedule(eqx.Module):
         return jax.tree.map(weigh, squares)
 
 
-def positive(field: str, value: Number) -> np.ndarray:
-    """`value` as a float64 number greater than zero, or one sentence."""
+def positive(field: str, value: Number, *, zero: bool = False) -> np.ndarray:
+    """`value` as a float64 number greater than zero (or zero, where allowed), or one sentence."""
     number = np.asarray(np.nan)
     with contextlib.suppress(TypeError, ValueError):
         number = np.asarray(value, dtype=np.float64)
     # One that is smaller than `tiny` counts as zero, and has no inverse.
-    if number.ndim or not (np.isfinite(number) and number >= np.finfo(np.float64).tiny):
-        raise UserError(f"{field}: {value!r} is not a positive finite number.")
+    good = number >= 0 if zero else number >= np.finfo(np.float64).tiny
+    if number.ndim or isinstance(value, (bool, str)) or not (np.isfinite(number) and good):
+        raise UserError(
+            f"{field}: {value!r} is not a {'finite number ≥ 0' if zero else 'positive finite number'}."
+        )
     return number
 
 
@@ -369,6 +369,7 @@ def _toward(state: LearnerState, weight: Params) -> Params:
 
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
+FIRST = np.asarray(1, np.int32)
 
 
 def _radius(radius: float | None) -> np.ndarray | None:
@@ -381,7 +382,7 @@ def ftl(*, radius: float | None = None) -> Learner:
     >>> ftl().name
     'ftl'
     """
-    return Learner(Schedule(start=1), around_last=MEAN, radius=_radius(radius), name="ftl")
+    return Learner(Schedule(start=FIRST), around_last=MEAN, radius=_radius(radius), name="ftl")
 
 
 def ftrl(

@@ -398,6 +398,8 @@ def make_game(
     if isinstance(solver, str):
         if solver != "auto":
             solver = SOLVERS.make(solver, given)
+        elif not given:
+            solver = exact
         else:
             fields: Iterable[str] = getattr(exact, "__dataclass_fields__", ())
             for name in given:

@@ -6,7 +6,7 @@ solved together are spread run by run. With one device nothing is spread.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations

@@ -231,7 +231,12 @@ class Understudy:
     @property
     def finished(self) -> bool:
         """Whether all planned rounds are learnt, the budget is spent, or the goal is reached."""
-        return self.ended or self.timetable.ends(self.round, self.labels)
+        return self.ended or self._ends(self.round, self.labels)
+
+    def _ends(self, t: int, labels: int) -> bool:
+        """Whether round t, after which there are so many labels, is the last."""
+        budget = self.timetable.budget
+        return t >= len(self.timetable.sizes) or (budget is not None and labels >= budget)
 
     @property
     def coming(self) -> int:
@@ -332,14 +337,15 @@ class Understudy:
 
     def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
         """What the ask rule sees of the coming round; `rows` are states before they are standardised."""
-        known, rule = np.zeros(0, int), self.timetable.rule
+        rule, column = self.timetable.rule, self.samples.column
+        inputs, targets = rows[:0], np.zeros((0, self.parts.actions.outputs), np.float32)
         if rule is not None and rule.reads and self.samples.rows:
-            known = np.flatnonzero(self.samples.column("weights"))
-        seen = {name: self.samples.column(name)[known] for name in ("inputs", "targets") if len(known)}
+            known = np.flatnonzero(column("weights"))
+            inputs, targets = column("inputs")[known], column("targets")[known]
         return View(
             rows=self.normaliser(rows),
-            known=self.normaliser(seen.get("inputs", rows[:0])),
-            targets=seen.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
+            known=self.normaliser(inputs),
+            targets=targets,
             policy=self.game.policy,
             params=self.params,
             loss=self.game.loss,
@@ -434,11 +440,11 @@ class Understudy:
             by_expert = self._of_experts(found, one) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
+            plan, linear = self.timetable, self.game.policy.linear
             # A round that may turn out to be the last; of networks the best is searched for when it has.
-            linear = self.game.policy.linear
-            due |= linear and self.timetable.compares_last and self.timetable.goal is not None
-            if linear and self.timetable.comparator_rounds:
+            last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
+            due = t in plan.comparator_rounds or (last and plan.compares_last)
+            if linear and plan.comparator_rounds:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
@@ -723,7 +729,7 @@ class Understudy:
             solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
             with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
-                found = list(pool.map(lambda start, key: solve(losses, start, key), starts, keys))
+                found = list(pool.map(functools.partial(solve, losses), starts, keys))
         return [jax.tree.map(np.array, params) for params in found]
 
     # ------------------------------------------------------------------------------- on the disk

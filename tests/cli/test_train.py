@@ -95,7 +95,7 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "labels other unanswered return over of of expert's policy's average seconds"
+    assert names == "labels other unanswered return over of of expert's difference average seconds"
     told = vars(run) | {"expert_evaluation": None}
     tables.show(outcome(SimpleNamespace(**told)))
     assert "expert's return 10000.0 (its card, other episodes" in " ".join(capsys.readouterr().out.split())
@@ -146,8 +146,9 @@ def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
     half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / 3**0.5
     ends = [second[name] for name in ("difference", "difference_low", "difference_high")]
     assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
-    assert f"less {kept}, in pairs of 3 episodes" in " ".join(printed.err.split())
-    assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
+    assert f"difference from {kept}, over 3 common episodes" in " ".join(printed.err.split())
+    # Of the one episode that it has played.
+    assert "difference from the expert's" in printed.err and "1 pair" in printed.err
     assert Record.load(other).evaluation.returns.tolist() == second["returns"][:1]
     assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err
 

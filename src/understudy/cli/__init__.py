@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Sequence
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from .. import __version__
 from ..errors import UserError, shorten, suggest, unknown
@@ -27,9 +27,10 @@ from ..machine import VARIABLE, use_cache
 from ..progress import silent
 
 if TYPE_CHECKING:
+    from ..spec import Setting
     from .options import Options
 
-Field: TypeAlias = "dataclasses.Field[Any]"
+Field: TypeAlias = "dataclasses.Field[Setting]"
 
 NO_CACHE, DEBUG, QUIET, HELP_ALL = "--no-cache", "--debug", "--quiet", "--help-all"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
@@ -202,7 +203,8 @@ def _run(args: list[str]) -> int:
             around.enter_context(_no_cache())
         else:
             use_cache()
-        around.enter_context(silent(QUIET in rest))
+        if QUIET in rest:
+            around.enter_context(silent())
         if "--json" in rest:  # then the output is one line, and tables go to the error stream
             from ..report.tables import json_only
 

@@ -123,7 +123,8 @@ def outcome(result: Record) -> Table:
         if result.expert_evaluation:
             rows.append(("expert's return", _within(summary, "expert_return_mean", "expert_return")))
             if summary["difference"] is not None:
-                rows.append(("  policy's less it", _within(summary, "difference", "difference") + ", paired"))
+                gap = _within(summary, "difference", "difference")
+                rows.append(("  difference from it", f"{gap}, paired"))
         else:
             card = tables.returned(theirs, beside=[summary["return_mean"]])
             rows.append(("expert's return", f"{card} (its card, other episodes; --expert-episodes 20 plays)"))

@@ -7,10 +7,6 @@ follow Gymnasium's formulas, operation by operation: a row of `RULES` for each c
 functions read the options of Gymnasium's own object. Resets are Gymnasium's.
 """
 
-# pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# The options of Gymnasium's environments are private attributes, and MuJoCo's models have no types.
-
 from __future__ import annotations
 
 import dataclasses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UserError, unknown
 from ..registry import Registry
@@ -19,6 +19,8 @@ from .trained import TrainedPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..disk import Json
+
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
@@ -27,10 +29,12 @@ POLICIES: Registry[Policy] = Registry(
 )
 
 
-def from_config(config: Mapping[str, Any]) -> Policy:
+def from_config(config: Mapping[str, Json]) -> Policy:
     """The policy that `Policy.config()` described; fields that it does not have are left out."""
     name = config["policy"]
-    if name not in POLICIES:  # never module:name, which would let a file choose what is imported
+    if (
+        not isinstance(name, str) or name not in POLICIES
+    ):  # never module:name, which would let a file choose what is imported
         raise unknown("policy", name, POLICIES.names())
     maker = POLICIES.maker(name)
     if not (isinstance(maker, type) and issubclass(maker, Policy)):

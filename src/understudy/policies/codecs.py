@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from jax import Array
 
-from ..errors import UserError, check_name
+from ..errors import UserError, unknown
 from ..nested import batch_size, part_at, take
 
 if TYPE_CHECKING:
@@ -79,9 +79,8 @@ class Observations:
         self.leaves = tuple(leaves)
         self.width = sum((leaf.width for leaf in self.leaves), 0)
         kinds = {leaf.kind for leaf in self.leaves}
-        self.dtype = np.dtype(
-            np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
-        )
+        kind = np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
+        self.dtype = np.dtype(kind)
         self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
 
     @classmethod
@@ -294,6 +293,7 @@ def not_finite(row: np.ndarray) -> UserError:
     return UserError(f"environment: the observation {shown} is not finite.")
 
 
+KINDS = ("box", "discrete", "multi")
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
 
@@ -384,9 +384,7 @@ class Actions:
         return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
     def spread(self, drawn: Numeric) -> Numeric:
-        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to
-        1: uniform within the bounds, or equal chances for all choices.
-        """
+        """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""
         return drawn if self.categorical else self.low + (self.high - self.low) * drawn  # type: ignore[operator,return-value]
 
     def targets(self, labels: Numeric, kind: str = "action") -> Numeric:
@@ -405,13 +403,13 @@ class Actions:
 
     def config(self) -> dict[str, Json]:
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
-        return {
-            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
-        }
+        wide = {k: v.astype(np.float64).tolist() for k, v in plain.items() if isinstance(v, np.ndarray)}
+        return plain | wide
 
     @classmethod
     def from_config(cls, config: Mapping[str, Json]) -> Actions:
-        check_name("actions", config["kind"], ("box", "discrete", "multi"))
+        if config["kind"] not in KINDS:
+            raise unknown("actions", config["kind"], KINDS)
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place
@@ -432,9 +430,8 @@ def single_bounds(space: Space) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
         low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
     low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
-    return low, np.where(
-        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
-    )
+    less = np.nextafter(high, np.float32(-np.inf))
+    return low, np.where(np.isfinite(high) & (high > space.high), less, high)
 
 
 @final
@@ -471,9 +468,8 @@ class Normaliser:
         if isinstance(rows, jax.Array) or len(columns) == len(which):
             columns = np.arange(len(which))
         else:  # of images with numbers beside them the numbers alone, some rows at a time
-            pairs = (
-                columns if len(columns) > 1 else columns.repeat(2)
-            )  # the sum of a single column rounds otherwise
+            # The sum of a single column rounds otherwise.
+            pairs = columns if len(columns) > 1 else columns.repeat(2)
             pieces = range(0, len(rows), PIECE)
             rows = np.concatenate([np.asarray(rows[first : first + PIECE])[:, pairs] for first in pieces])
         mean, scale = np.zeros(len(which)), np.ones(len(which))
@@ -536,8 +532,7 @@ class Recalled(Wrapped):
         if inner.dtype != np.float32:
             raise UserError(
                 "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and "
-                "the "
-                "features of images (policy linear)."
+                "the features of images (policy linear)."
             )
         if not 1 <= depth <= MOST_FRAMES:
             raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST_FRAMES:,}.")

@@ -28,8 +28,7 @@ bound large and not false. What rounding can have done is added: to the losses, 
 (at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ from .. import intervals
 from ..acceptance import compare
 from ..intervals import LEVEL, Interval
 from ..progress import format_duration
-from ..runs import NAMES, Evaluation, paired, unmeasured
+from ..runs import Evaluation, paired, unmeasured
 from ..spec import FIELDS
-from .sources import UNKNOWN, Labels, Source, labels
+from .sources import UNKNOWN, Labels, Source, labels, read_result
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, Look, look
 from .tables import many, returned
 
@@ -137,9 +137,7 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def group_runs(sources: Sequence[Source]) -> list[Group]:
-    """Runs that differ in their seed alone, together: best first, by the score, then by the labels and the
-    loss; what nothing is known of comes last.
-    """
+    """Runs that differ in their seed alone, together, in the order of `rank`."""
     return sorted(_gather(zip(labels(sources), sources, strict=True)), key=rank)
 
 
@@ -157,16 +155,7 @@ def group_by_loss(entries: Sequence[Entry], results: Sequence[Result]) -> list[G
     states, and in the end those of which a run has failed.
     """
     runs = [
-        Source(
-            entry.id,
-            Path(),
-            "finished" if result.error is None else "failed",
-            result.error or "",
-            settings=entry.settings,
-            columns={name: np.array([row[name] for row in result.rows]) for name in NAMES},
-            evaluation=Evaluation.read(result.evaluation),
-            expert_evaluation=Evaluation.read(result.expert_evaluation),
-        )
+        read_result(entry.id, Path(), result, settings=entry.settings)
         for entry, result in zip(entries, results, strict=True)
     ]
     settings = ({name: v for name, v in entry.labels.items() if name != "seed"} for entry in entries)
@@ -179,9 +168,7 @@ def group_by_loss(entries: Sequence[Entry], results: Sequence[Result]) -> list[G
 
 
 def rank(group: Group) -> tuple[bool | str | float, ...]:
-    """Where a group stands among others: by its return or, where nothing is known of that, by its loss on the
-    states that its policy came to; a loss on the expert's states is behind all of these.
-    """
+    """Where a group stands: by its return, else by its loss, on the expert's states behind all others."""
     score, loss = group.returned.middle, group.average_loss.middle
     # Of those that return the same, the one that asked less: their losses may be of two kinds.
     known = (-score, group.labels_count) if math.isfinite(score) else (math.inf, 0.0)
@@ -200,16 +187,13 @@ def name_group(mine: Labels) -> str:
 
 
 def short_names(groups: Sequence[Group]) -> list[str]:
-    """For each group the fewest words that set it apart from the others of its environment: of one setting
-    where that is enough, else of two or three, else its whole name.
-    """
+    """Words that set each group apart from the others of its environment: up to three, or its name."""
     found: list[str] = []
     for group in groups:
         others = [other.labels for other in groups if other.env == group.env]
         names = ["learner", "budget", *(name for name in FIELDS if any(name in each for each in others))]
-        names = [
-            name for name in dict.fromkeys(names) if name != "env" and any(name in each for each in others)
-        ]
+        there = {name for each in others for name in each} - {"env"}
+        names = [name for name in dict.fromkeys(names) if name in there]
         sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
@@ -258,22 +242,22 @@ def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
         if state == "unfinished":
             state = "running" if run.going and run.rounds else "waiting" if run.going else "stopped"
         lines.append(
-            {
-                "name": run.name,
-                "folder": str(run.folder),
-                "env": run.env,
-                "learner": look(run.learner).label,
-                "seed": run.settings.get("seed"),
+            _facts(run)
+            | {
                 "labels": run.last("labels"),
-                "score": run.score,
-                "rounds": run.rounds,
-                "planned": run.planned,
                 "state": state,
                 "spark": shorten_numbers(drawn[thin(len(drawn), SPARK)]) if len(drawn) else [],
                 "drawn": "return" if drawn is not losses and np.isfinite(returns).sum() > 1 else "loss",
             }
         )
     return sorted(lines, key=lambda line: order.index(line["state"]))
+
+
+def _facts(run: Source) -> dict[str, Any]:
+    """What is said of a run wherever it is."""
+    facts = {name: getattr(run, name) for name in ("name", "env", "score", "rounds", "planned", "state")}
+    learner, seed = look(run.learner).label, run.settings.get("seed")
+    return facts | {"folder": str(run.folder), "learner": learner, "seed": seed}
 
 
 def _short(value: Json) -> str:
@@ -310,9 +294,7 @@ def summarise(mine: Labels, runs: list[Source]) -> Group:
         share=share,
         why=next((unmeasured({**run.settings, "resolved": run.resolved}) for run in measured), ""),
         by_expert=bool(good) and all(run.by_expert for run in good),
-        average_loss=over_runs("average_loss"),
-        loss=over_runs("loss"),
-        regret=over_runs("regret"),
+        **{name: over_runs(name) for name in ("average_loss", "loss", "regret")},
         labels_count=over_runs("labels").middle,
         steps=over_runs("steps").middle,
         seconds=float(np.mean([run.total for run in good])) if good else math.nan,
@@ -336,8 +318,7 @@ def _expert_return(runs: Sequence[Source]) -> Interval:
 
 def against_expert(runs: Sequence[Source], *, alone: bool) -> tuple[Interval, Interval]:
     """The mean paired difference of these runs' returns and their expert's, and the ratio of the means: of
-    one run `alone` over the episodes that both have played, else over runs. Of all runs or none; a ratio
-    means something where both returns are above zero, in every run.
+    one run `alone` over common episodes, else over runs. A ratio means something where both are above zero.
     """
     pairs = _pairs((run.evaluation, run.expert_evaluation) for run in runs)
     if not pairs or len(pairs) < len(runs) or not all(len(mine) for mine, _ in pairs):
@@ -505,7 +486,7 @@ def detailed(groups: Sequence[Group]) -> list[tuple[Source, int]]:
     return [(run, place) for _, place, run in sorted(first, key=lambda each: (each[1], each[2].name))]
 
 
-def describe_run(run: Source, group: int) -> dict[str, Json]:
+def describe_run(run: Source, group: int) -> dict[str, Any]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thin(run.rounds, 300) if run.rounds else np.zeros(0, int)
     columns = {name: shorten_numbers(run.columns[name][rows]) for name in SHOWN if name in run.columns}
@@ -516,19 +497,11 @@ def describe_run(run: Source, group: int) -> dict[str, Json]:
         proof.setdefault(column.removeprefix("regret_"), float(last))
     losses = np.asarray(run.columns.get("loss", ()), float)
     return {
-        "name": run.name,
-        "folder": str(run.folder),
+        **_facts(run),
         "group": group,
-        "env": run.env,
-        "learner": look(run.learner).label,
-        "seed": run.settings.get("seed"),
-        "state": run.state,
         "going": run.going,
         "trouble": run.trouble,
-        "rounds": run.rounds,
-        "planned": run.planned,
         "study": run.study is not None and run.folder == run.study,
-        "score": run.score,
         "expert": run.expert,
         "experts": {name: dict(about) for name, about in run.experts.items()},
         "columns": columns,

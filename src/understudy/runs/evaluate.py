@@ -409,7 +409,8 @@ class Judge:
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
-        return self.plan.due(self.plan.evaluated, self.student.round, self.student.labels)
+        last, chosen = len(self.plan.sizes), self.plan.evaluated
+        return self.student.round in chosen or (self.student.finished and last in chosen)
 
     def after(self, row: Row, clock: Callable[[str], None]) -> None:
         """Evaluates the policy after a round whose row this is, where that is due, and tests it where a goal

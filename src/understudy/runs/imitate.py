@@ -109,7 +109,8 @@ def imitate(
                     watch.row(int(row["round"]), row)
                 if callable(tell):
                     tell(int(row["round"]), row)
-                _warn_endless(run)
+                if not run.world.ends:
+                    _warn_endless(run)
             record = run.finish()
         if (person := run.labelling.expert.person) is not None:
             person.tell("the end", score=None if record.evaluation is None else record.evaluation.mean)
@@ -191,7 +192,7 @@ def _warn_endless(run: Run) -> None:
     evaluation, which such an environment would keep from ending.
     """
     rows, spec = run.student.rows, run.spec
-    if run.world.ends or spec.episode_limit is not None or not run.student.timetable.evaluated:
+    if spec.episode_limit is not None or not run.student.timetable.evaluated:
         return
     before = int(rows[-2]["steps"]) if len(rows) > 1 else 0
     long = before < LONG * spec.num_envs <= int(rows[-1]["steps"])

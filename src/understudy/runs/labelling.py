@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from .journal import Journal, key_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from ..nested import Info, Nested
 
 CHUNK = 32
 """States in one call of a quick expert: what a kill in its midst can cost at most."""
@@ -103,9 +105,12 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
     looks, path.waiting = path.waiting, []
     if not looks:
         return Seen((), ()), np.zeros(0, int)
-    infos = [info for seen, _ in looks for info in seen.infos]
-    batches = [seen.batch for seen, _ in looks]
-    places = np.concatenate([np.asarray(index) for _, index in looks])
+    batches, infos, indices = list["Nested"](), list["Info"](), list[np.ndarray | range]()
+    for seen, index in looks:
+        batches.append(seen.batch)
+        infos += seen.infos
+        indices.append(index)
+    places = np.concatenate(indices)
     chosen = np.flatnonzero(weights[places] > 0)
     seen = Seen(join(batches), infos)
     return seen if len(chosen) == len(places) else some_of(seen, chosen), places[chosen]
@@ -181,18 +186,18 @@ class Quick:
         if journal is None:
             return Labels.of(self._call(seen))
         keys = [self._key(key) for key in keys_of(seen, len(rows), self.expert.needs_infos)]
-        known = {i: entry.label for i, key in enumerate(keys) if (entry := journal.kept.get(key)) is not None}
+        labels: list[Any] = [entry and entry.label for entry in map(journal.kept.get, keys)]
         # One that remembers is asked again, so that it has seen the states before the next one.
         if self.expert.on_reset is not None:
-            known = {}
-        left = [i for i in range(len(rows)) if i not in known]
+            labels = [None] * len(keys)
+        left = [i for i, label in enumerate(labels) if label is None]
         for part in [[i] for i in left] if self.expert.batch == 1 else [left] if left else []:
             given = self._call(seen if len(part) == len(rows) else some_of(seen, part))
             for at, i in enumerate(part):
                 if keys[i] not in journal.kept:
                     journal.add(keys[i], given[at], rows[i])
-                known[i] = given[at]
-        return Labels.of(np.stack([known[i] for i in range(len(rows))]))
+                labels[i] = given[at]
+        return Labels.of(np.stack(labels))
 
     def _key(self, key: bytes) -> bytes:
         self._visits[key] += 1

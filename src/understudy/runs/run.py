@@ -118,8 +118,8 @@ class Run:
             self.folder: Folder | None = None
             if out is not None:
                 slow = parts.expert.workers is not None
-                folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
-                self.folder = self._opened.enter_context(folder)
+                self.folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
+                self._opened.callback(self.folder.close)
             samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
             self.student = Understudy.of(
                 parts, samples, play=alone if together is None else together.play_round
@@ -183,7 +183,7 @@ class Run:
             # Nothing was under way in a run that has just begun.
             student.breaks += bool(orphans) or any(int(slot["episode"]) >= 0 for slot in slots)
             self.collector.resume_anew(slots, orphans)
-        else:
+        elif slots:
             self.measuring += self.collector.restore(slots)
 
     @property

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round
-from .sequences import Sequences, count
+from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
 
 __all__ = [
     "BREAK",
