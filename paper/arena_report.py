@@ -204,9 +204,9 @@ def _cell(one: Curve | None) -> str:
 
 
 def draw(every: Sequence[Curve]) -> Any:
-    """Labels to done: a panel per group, those with many rules first, a row per rule; every seed is a dot, the
-    bar is the median with its interval. What did not get there stands at the right edge; a rule without runs
-    in a group says so.
+    """Labels to done: a panel per group, those with many rules first, a row per rule; every seed is a dot,
+    the bar is the median with its interval. What did not get there stands at the right edge; a rule without
+    runs in a group says so.
     """
     played: dict[str, set[str]] = {}
     for one in every:
