@@ -289,8 +289,11 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
 
 
 def _write(place: Path, made: dict[str, Any]) -> None:
+    """Several processes may measure the same episodes, and then write the same file."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    disk.write_file(place, json.dumps(made, allow_nan=False) + "\n")
+    own = place.with_suffix(f".{os.getpid()}")
+    disk.write_file(own, json.dumps(made, allow_nan=False) + "\n")
+    own.replace(place)
 
 
 def _finite(number: float) -> float | None:

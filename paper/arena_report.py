@@ -204,21 +204,27 @@ def _cell(one: Curve | None) -> str:
 
 
 def draw(every: Sequence[Curve]) -> Any:
-    """Labels to done: a panel per group, a row per rule; every seed is a dot, the bar is the median with its
-    interval. What did not get there stands at the right edge; a rule without runs in a group says so.
+    """Labels to done: a panel per group, those with many rules first, a row per rule; every seed is a dot,
+    the bar is the median with its interval. What did not get there stands at the right edge; a rule without
+    runs in a group says so.
     """
-    groups = list(dict.fromkeys(one.group for one in every))
-    rules = [name for name in RULES if any(one.rule == name for one in every)][::-1]
+    played: dict[str, set[str]] = {}
+    for one in every:
+        played.setdefault(one.group, set()).add(one.rule)
+    groups = sorted(played, key=lambda group: -len(played[group]))
     wide = min(3, len(groups))
-    grid = [groups[first : first + wide] for first in range(0, len(groups), wide)]
+    halves = [[group for group in groups if (len(played[group]) > 5) == many] for many in (True, False)]
+    grid = [half[first : first + wide] for half in halves for first in range(0, len(half), wide)]
     shape = range(len(grid)), range(wide)
-    size = 4.4, 1.0 + 0.3 * len(rules)
+    size = 4.4, 1.0 + 0.3 * max(map(len, played.values()))
     with plots.panels(*shape, size=size, xlabel="labels to done", below=4) as (made, panels):
         for axes, row, column in panels:
             if column >= len(grid[row]):
                 axes.set_axis_off()
                 continue
             group = grid[row][column]
+            here = set[str]().union(*(played[group] for group in grid[row]))
+            rules = [name for name in RULES if name in here][::-1]
             mine = [one for one in every if one.group == group]
             edge = 1.08 * max(one.had.max() for one in mine)
             for one in mine:
@@ -227,13 +233,13 @@ def draw(every: Sequence[Curve]) -> Any:
                 if all(one.rule != rule for one in mine):
                     axes.text(0.02 * edge, at, "not played", va="center", color="#999999", fontsize=7)
             axes.axvline(edge, color="#999999", linewidth=0.8, linestyle=":")
-            axes.text(0.99 * edge, -0.5, "not done", ha="right", color="#777777", fontsize=7)
+            axes.text(edge, len(rules) - 0.4, "not done", ha="center", color="#777777", fontsize=7)
             for source, colour in SOURCES.items():
                 for score, face in (("0.9", "none"), ("0.95", colour)):
                     axes.scatter([], [], s=24, facecolors=face, edgecolors=colour, label=f"{source}, {score}")
             names = [RULES[rule].title for rule in rules] if column == 0 else [""] * len(rules)
             axes.set_yticks(range(len(rules)), names)
-            axes.set(title=group, xlim=(0, 1.05 * edge), ylim=(-0.6, len(rules) - 0.4))
+            axes.set(title=group, xlim=(0, 1.05 * edge), ylim=(-0.6, len(rules)))
             axes.grid(axis="y", visible=False)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -122,6 +123,24 @@ def test_a_look_has_to_be_above_the_wanted_score_by_a_margin(monkeypatch):
         monkeypatch.setattr(judge, "_score", lambda *_, score=score: score)
         judge.see(None, 0, 0, 0.0)
     assert tested == [[], [0.9], [0.9], [0.9, 0.95]]
+
+
+def test_processes_that_write_the_same_file_do_not_meet(tmp_path, monkeypatch):
+    """One begins to write what another has written and not yet renamed."""
+    write, place, drafts = arena.disk.write_file, tmp_path / "measured" / "a.json", []
+
+    def interrupted(own, text):
+        write(own, text)
+        drafts.append(own)
+        if os.getpid() == mine:
+            monkeypatch.setattr(arena.os, "getpid", lambda: mine + 1)
+            arena._write(place, {"expert": [1.0]})
+
+    mine = os.getpid()
+    monkeypatch.setattr(arena.disk, "write_file", interrupted)
+    arena._write(place, {"expert": [1.0]})
+    assert json.loads(place.read_text()) == {"expert": [1.0]} and list(place.parent.iterdir()) == [place]
+    assert len(set(drafts)) == 2 and place not in drafts
 
 
 def test_a_policy_that_is_lucky_in_a_look_is_not_accepted():
@@ -410,7 +429,7 @@ def test_tables_and_figures_have_every_rule_and_what_never_arrived(tmp_path):
     assert "| cloning, log-loss | – | > 100 (0 of 6) |" in text
     assert "bc not reached" in dict(arena_report.facts(runs))["hopper: labels to 0.95"]
     drawn = arena_report.draw(every).axes
-    assert [axes.get_title(loc="left") for axes in drawn] == ["ant, noisy expert", "hopper"]
+    assert [axes.get_title(loc="left") for axes in drawn] == ["hopper", "ant, noisy expert"]
     share = arena_report.profile(every).axes[0].get_lines()
     by = {line.get_label(): line.get_ydata() for line in share}
     assert by["cloning, log-loss"].max() == 0.0 and by["ours (distance, five networks)"][-1] == 1.0
