@@ -12,7 +12,8 @@ shortest u that comes to the same. The score of random actions is that of random
 
 A first version showed the state itself bent, arsinh(R x) with a rotation R, beside 166 nuisances. The
 default kept 0.07 of the walker's return there (seed 1). It was given up as no robot's: fitted apart, a
-network errs as much again on the 17 bent numbers alone as on the robot's own.
+network errs as much again on the 17 bent numbers alone as on the robot's own. In the walker of now a run
+(seed 1, which is for tuning) has 0.9 with its 5,000 labels, keeps 0.98, and takes 346 CPU seconds.
 """
 
 from __future__ import annotations
