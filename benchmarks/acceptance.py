@@ -2,6 +2,7 @@
 
     python benchmarks/acceptance.py                 the tables of docs/until.md, about two minutes on a core
     python benchmarks/acceptance.py --runs 500      the same from fewer runs
+    python benchmarks/acceptance.py --candidates    a run that peeking would have stopped, a candidate a row
 
 Returns are of a chain of four states, whose mean returns are computed and not estimated (`Walk`). In the
 table of errors every policy that is offered has the wanted score, 0.9, and no more, so that every acceptance
@@ -194,10 +195,24 @@ def power(runs: int) -> None:
         print(f"| {score} | {mean:.0f} | {fixed:.0f} | {mean / fixed:.2f} |")
 
 
+def candidates() -> None:
+    """Prints the candidates of a run whose scores are known exactly, and what two tests say of them."""
+    from runs.test_proof import offered
+
+    print("| labels | true score | looking at Student's interval | the run's test |\n|---|---|---|---|")
+    for one in offered():
+        taken = f"accepted after {one.peeking} episodes" if one.peeking else "not accepted"
+        state = {"open": "given up"}.get(one.test.state, one.test.state)
+        print(f"| {one.labels} | {one.score:.3f} | {taken} | {state} after {one.test.count} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=5000)
+    parser.add_argument("--candidates", action="store_true")
     given: Any = parser.parse_args()
+    if given.candidates:
+        return candidates()
     errors(given.runs)
     power(min(given.runs, 2000))
 

@@ -40,12 +40,12 @@ def dagger() -> None:
                 falls, (state, _) = falls + fell, env.reset()
         states = np.array(visited, np.float64)
         labels = np.eye(2)[expert(states)]  # its choices, as rows of a table
-        alike = (policy.apply(params, states).argmax(axis=1) == labels.argmax(axis=1)).mean()
+        agreement = (policy.apply(params, states).argmax(axis=1) == labels.argmax(axis=1)).mean()
         past = past.add(batch(states, labels))  # a round's loss is the mean over its samples
         solution = solve(plain(past, params), params, jax.random.key(t))  # the sum of all rounds
         params = solution.params
         status = Status(int(solution.status)).name.lower()
-        print(f"round {t}: {falls} falls, agreement {alike:.2f} before it was learnt; {status}")
+        print(f"round {t}: {falls} falls, agreement {agreement:.2f} before it was learnt; {status}")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python examples/own_expert.py
 
 The expert is any function of an observation. The policy acts, the expert labels the states that the policy
-visits, and after a few rounds both play alike. The ledger has one row a round.
+visits, and after a few rounds both play the same actions. The ledger has one row a round.
 """
 
 import numpy as np

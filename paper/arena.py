@@ -4,7 +4,7 @@ A *rule* (`arena_rules`) trains one student in a world (`arena_worlds`), portion
 portion its policy is looked at in a few episodes; where these are good enough it becomes a candidate and is
 tested on fresh episodes, which it shares with the expert and with random actions (`understudy.acceptance`).
 The labels of the first candidate that is accepted are the rule's labels to done. Judging costs no labels,
-and its seconds are not the rule's.
+and its seconds are not the rule's. Seconds are those that the process computed, not those that it waited.
 
 Every run is one file of JSON, and one that is there is not played again.
 """
@@ -38,15 +38,19 @@ from .protocol import Progress, silent
 
 WANTED = (0.9, 0.95)
 """The scores that are to be proved: shares of the expert's return above that of random actions."""
-LOOK, BATCH = 3, 4
+MARGIN = 0.25
+"""A policy is a candidate where its look is above the wanted score by this share of what is missing to 1."""
+LOOK, BATCH = 3, 10
 """Episodes of a look at a policy, and those that are added to a test at once."""
-LEAST = 12
+LEAST = 20
 """No candidate is given up before so many episodes."""
-LOOKS, TESTS, AFTER = 71, 72, 73
-"""Seeds of the episodes of looks, of tests, and of those that are played after an acceptance. They are the
-same for all rules; no candidate of a run has episodes that an earlier one had."""
+LOOKS, TESTS, AFTER, RANGE = 71, 72, 73, 74
+"""Seeds of the episodes of looks, of tests, of those that are played after an acceptance, and of those in
+which expert and random actions show the range of the returns. They are the same for all rules; no candidate
+of a run has episodes that an earlier one had."""
 MORE = 20
-"""Episodes that an accepted policy plays on: they change nothing, and say how often the test was wrong."""
+"""Episodes that an accepted policy plays on, which change nothing and say how often the test was wrong; and
+those of the range."""
 OFFLINE, HUNDRED = 1000, 100
 """CRSAIL's protocol: the states that are given, and the episodes over which the mean return counts."""
 PROTOCOLS = {
@@ -121,6 +125,7 @@ class Judge:
         self.candidates, self._tried = 0, dict.fromkeys(self.wanted, 0)
         self.done: dict[float, tuple[int, float]] = {}
         self.tests: list[dict[str, Any]] = []
+        self._seen: list[float] = []
 
     @property
     def over(self) -> bool:
@@ -130,7 +135,8 @@ class Judge:
     def see(self, player: Callable[[Any], Any], number: int, labels: int, seconds: float) -> float:
         """Looks at the policy after round `number`, and tests it where it seems good; its score there."""
         score = self._score(player, LOOKS, number, LOOK)
-        promised = [wanted for wanted in self.wanted if wanted not in self.done and score >= wanted]
+        marks = {wanted: wanted + MARGIN * (1.0 - wanted) for wanted in self.wanted}
+        promised = [one for one, mark in marks.items() if one not in self.done and score >= mark]
         for wanted in self._test(player, promised, labels):
             self.done[wanted] = labels, seconds
         return score
@@ -149,7 +155,8 @@ class Judge:
             return self._hundred(player, labels)
         for score in scores:
             self._tried[score] += 1
-        tests = [Acceptance(q, candidate=self._tried[q], limits=self._world.limits) for q in scores]
+        how = {"limits": self._limits, "assumed": self._world.limits is None}
+        tests = [Acceptance(q, candidate=self._tried[q], **how) for q in scores]
         for batch in range(self._world.most // BATCH):
             more = self._play(player, TESTS, 1000 * self.candidates + batch, BATCH)
             for test in tests:
@@ -176,6 +183,14 @@ class Judge:
             )
         return accepted
 
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The range of the returns: where it is not known, that of all that were seen before."""
+        if self._world.limits is not None:
+            return self._world.limits
+        seen = list(itertools.chain(self._seen, *self._measured(RANGE, 0, MORE)))
+        return min(seen), max(seen)
+
     def _settled(self, test: Acceptance) -> bool:
         """Whether a test is decided, or will hardly be by as many episodes as there are."""
         return test.state != "open" or (test.count >= LEAST and test.needed() > self._world.most)
@@ -193,9 +208,12 @@ class Judge:
             raise Late
         how: dict[str, Any] = {"episodes": episodes, "seed": seed, "number": number}
         mine = evaluate(player, self._world.env, **how).returns.tolist()
-        return mine, *self._measured(seed, number, episodes, how)
+        found = mine, *self._measured(seed, number, episodes)
+        self._seen += itertools.chain.from_iterable(found)
+        return found
 
-    def _measured(self, seed: int, number: int, episodes: int, how: dict[str, Any]) -> Any:
+    def _measured(self, seed: int, number: int, episodes: int) -> Any:
+        how: dict[str, Any] = {"episodes": episodes, "seed": seed, "number": number}
         name = f"{self._setting.part}-{self._setting.expert}-{seed}-{number}-{episodes}.json"
         place = None if self._folder is None else self._folder / MEASURED / name
         if place is not None and place.is_file():
@@ -214,6 +232,8 @@ class Judge:
 
 def play(setting: Setting, folder: Path | None = None, until: float = math.inf) -> dict[str, Any] | None:
     """Plays a run and, with a folder, writes its file; None where the time `until` came before its end."""
+    if time.time() > until:
+        return None
     try:
         return _play(setting, folder, until)
     except Late:
@@ -227,7 +247,7 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
     guide = teacher(world, setting.expert, setting.seed)
     judge = Judge(world, setting, guide, folder, until)
     walk = Walk(world.env, setting.seed)
-    began, seconds, labels, idle = time.perf_counter(), 0.0, 0, 0
+    began, seconds, labels, idle = time.process_time(), 0.0, 0, 0
     rows: list[dict[str, Any]] = []
     error = None
     try:
@@ -237,13 +257,13 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
         for number in range(ROUNDS):
             if time.time() > until:
                 raise Late
-            start = time.perf_counter()
+            start = time.process_time()
             if number:
                 asked = rule.round()
             else:
                 asked = 0 * rule.demonstrate(offline) if offline else rule.begin()  # offline states are given
             player = rule.player
-            seconds += time.perf_counter() - start
+            seconds += time.process_time() - start
             labels, idle = labels + asked, 0 if asked else idle + 1
             score = judge.see(player, number, labels, seconds)
             rows.append({"labels": labels, "seconds": round(seconds, 3), "score": _finite(score)})
@@ -261,7 +281,7 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
         "rounds": rows,
         "tests": judge.tests,
         "error": error,
-        "total_seconds": round(time.perf_counter() - began, 3),
+        "total_seconds": round(time.process_time() - began, 3),
     }
     if folder is not None:
         _write(folder / FOLDER / f"{setting.id}.json", made)

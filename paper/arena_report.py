@@ -86,7 +86,7 @@ def judged(runs: Sequence[Run]) -> list[claims.Claim]:
     found = []
     pairs = [(OURS, rule, f"ours needs fewer labels than {RULES[rule].title}") for rule in PUBLISHED]
     pairs += [(rule, FTL, f"{RULES[rule].title}, needs fewer labels than FTL") for rule in LEARNERS[1:]]
-    pairs += [(EARLY, FTL, "few demonstrations need fewer labels than a quarter of the budget")]
+    pairs += [(EARLY, FTL, "few demonstrations need fewer labels than those of a warm start")]
     for mine, other, claim in pairs:
         for group, wanted in dict.fromkeys((one.group, one.wanted) for one in every):
             both = by.get((group, mine, wanted)), by.get((group, other, wanted))
@@ -164,6 +164,20 @@ def points(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             yield {name: run[name] for name in names} | row
 
 
+def tests(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """One row per run, candidate and wanted score: what the test said, and the score in the episodes after
+    it, which is NaN where nothing was accepted.
+    """
+    names = ("part", "expert", "student", "protocol", "rule", "seed")
+    for run in runs:
+        for row in run["tests"]:
+            numbers = {name: math.nan if row.get(name) is None else row[name] for name in MEASURED}
+            yield {name: run[name] for name in names} | {name: row[name] for name in SAID} | numbers
+
+
+SAID, MEASURED = ("candidate", "labels", "wanted", "state", "episodes"), ("score", "low", "high", "after")
+
+
 def summary(every: Sequence[Curve]) -> str:
     """A table in Markdown: rules by rows, groups by columns, median labels to 0.95 with their interval."""
     wanted = [one for one in every if one.wanted == "0.95"]
@@ -183,7 +197,7 @@ def _cell(one: Curve | None) -> str:
     value, low, high, _ = one.middle
     done = f"{int(np.isfinite(one.labels).sum())} of {len(one.seeds)}"
     if not math.isfinite(value):
-        return f"> {one.had.min() - 1:,.0f} ({done})"
+        return f"> {one.had.max() - 1:,.0f} ({done})"
     bounded = low > -math.inf
     ends = f" [{_labels(low)}, {_labels(high) if math.isfinite(high) else '∞'}]" if bounded else ""
     return f"{_labels(value)}{ends} ({done})"
@@ -191,7 +205,7 @@ def _cell(one: Curve | None) -> str:
 
 def draw(every: Sequence[Curve]) -> Any:
     """Labels to done: a panel per group, a row per rule; every seed is a dot, the bar is the median with its
-    interval. What did not get there stands at the right edge.
+    interval. What did not get there stands at the right edge; a rule without runs in a group says so.
     """
     groups = list(dict.fromkeys(one.group for one in every))
     rules = [name for name in RULES if any(one.rule == name for one in every)][::-1]
@@ -209,7 +223,11 @@ def draw(every: Sequence[Curve]) -> Any:
             edge = 1.08 * max(one.had.max() for one in mine)
             for one in mine:
                 _row(axes, one, rules.index(one.rule), edge)
+            for at, rule in enumerate(rules):
+                if all(one.rule != rule for one in mine):
+                    axes.text(0.02 * edge, at, "not played", va="center", color="#999999", fontsize=7)
             axes.axvline(edge, color="#999999", linewidth=0.8, linestyle=":")
+            axes.text(0.99 * edge, -0.5, "not done", ha="right", color="#777777", fontsize=7)
             for source, colour in SOURCES.items():
                 for score, face in (("0.9", "none"), ("0.95", colour)):
                     axes.scatter([], [], s=24, facecolors=face, edgecolors=colour, label=f"{source}, {score}")
@@ -239,15 +257,20 @@ def _row(axes: Any, one: Curve, at: int, edge: float) -> None:
 
 def profile(every: Sequence[Curve]) -> Any:
     """The share of all runs that are done with at most so many times the labels of the best rule of their
-    group, by its median.
+    group, by its median. Only groups count that have as many rules as any other.
     """
+    ruled = {
+        group: len({one.rule for one in every if one.group == group})
+        for group in {one.group for one in every}
+    }
+    every = [one for one in every if ruled[one.group] == max(ruled.values())]
     wanted = sorted({one.wanted for one in every})
     best: dict[tuple[str, str], float] = {}
     for one in every:
         key = one.group, one.wanted
         best[key] = min(best.get(key, math.inf), max(one.middle.middle, 1.0))
     names = [name for name in RULES if any(one.rule == name for one in every)]
-    factors = np.geomspace(0.5, 8.0, 200)
+    factors = np.geomspace(0.5, 16.0, 400)
     with plots.panels(
         [0], wanted, size=(5.4, 4.2), xlabel="labels / those of the best rule", ylabel="share done", below=3
     ) as (made, panels):
@@ -268,7 +291,7 @@ def profile(every: Sequence[Curve]) -> Any:
                 line.set_linewidth(2.8 if rule == OURS else 1.4)
                 line.set_linestyle((0, (4, 2)) if ours and rule != OURS else "-")
             axes.set(title=f"score {score}", xscale="log", ylim=(0, 1.02))
-            axes.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+            axes.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
             axes.minorticks_off()
     return made
 
@@ -282,7 +305,8 @@ def write(folder: Path, runs: Sequence[Run], found: list[claims.Claim]) -> list[
     tables: dict[str, Any] = {
         "labels.csv": disk.to_columns(rows(every)),
         "rounds.csv": disk.to_columns(points(runs)),
+        "tests.csv": disk.to_columns(tests(runs)),
         "summary.md": summary(every),
     }
     figures = {"labels": draw(every), "profile": profile(every)} if every else {}
-    return claims.write(folder, figures, tables, found, digits={"rounds.csv": 5})
+    return claims.write(folder, figures, tables, found, digits={"rounds.csv": 5, "tests.csv": 5})

@@ -29,7 +29,7 @@ class World(NamedTuple):
     env: str
     budget: int
     limits: tuple[float, float] | None = None
-    most: int = 40
+    most: int = 200
     steps: int = 1000
     """Environment steps of a round whose states a rule chooses among."""
 
@@ -52,9 +52,9 @@ WORLDS = {
     "halfcheetah": World("HalfCheetah-v5", 5000),
     "ant": World("Ant-v5", 2000),
     "double-pendulum": World(PENDULUM, 400),
-    "cartpole": World("CartPole-v1", 200, (0.0, 500.0), 200),
-    "acrobot": World("Acrobot-v1", 400, (-500.0, 0.0), 200),
-    "pendulum": World("Pendulum-v1", 800),
+    "cartpole": World("CartPole-v1", 200, (0.0, 500.0)),
+    "acrobot": World("Acrobot-v1", 400, (-500.0, 0.0)),
+    "pendulum": World("Pendulum-v1", 800, (-16.2736045 * 200, 0.0), 500),
 }
 """By the name of a part. Pusher and LunarLander are left out: no expert for them comes with the package."""
 

@@ -76,14 +76,21 @@ def counted(observation: Any) -> Any:
 
 def placed(observation: Any) -> Any:
     """The expert, slow, with a line for every answer in the file that ROOM_PLACED names: the node of a Ray
-    cluster on which it was given, and the state.
+    cluster on which it was given, and the state. With ROOM_NODES the first answers wait, a minute at most,
+    until so many nodes have one: actors may start long after each other.
     """
     time.sleep(0.05)
     if "ROOM_PLACED" in os.environ:
         import ray
 
-        with open(os.environ["ROOM_PLACED"], "a") as file:
+        log = Path(os.environ["ROOM_PLACED"])
+        with log.open("a") as file:
             file.write(f"{ray.get_runtime_context().get_node_id()} {observation.tobytes().hex()}\n")
+        nodes, patience = int(os.environ.get("ROOM_NODES", "1")), time.monotonic() + 60
+        while nodes > 1 and time.monotonic() < patience:
+            if len({line.split()[0] for line in log.read_text().splitlines()}) >= nodes:
+                break
+            time.sleep(0.05)
     return expert(observation)
 
 

@@ -130,7 +130,7 @@ def test_what_is_not_there_is_neither_watched_nor_resumed(tmp_path, capsys):
     [
         (["repaly", "x.npz"], "command: unknown value 'repaly', did you mean 'replay'?"),
         (["--verbose"], "command: unknown value '--verbose'"),
-        (["check"], "check: what? Accepted: certificate, learner, solver."),
+        (["check"], "check: what? Accepted: ask, certificate, env, expert, learner, loss, policy, solver."),
         (["check", "lerner", "ftl"], "check: unknown value 'lerner', did you mean 'learner'?"),
         (["replay", "x.npz", "--etta", "1"], "option: unknown value '--etta', did you mean '--eta'?"),
         (

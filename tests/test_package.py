@@ -45,8 +45,10 @@ def test_the_version_is_the_same_everywhere():
     text = (ROOT / "CHANGELOG.md").read_text()
     sections = re.findall(r"^## (.*)$", text, re.M)
     assert sections[0] == "[Unreleased]" and len(set(sections)) == len(sections)
-    if version != "0.1.0":
-        assert re.fullmatch(rf"\[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d", sections[1])
+    released = re.fullmatch(rf"\[{re.escape(version)}\] - (\d{{4}}-\d\d-\d\d)", sections[1])
+    assert f"\ndate-released: {released[1]}\n" in (ROOT / "CITATION.cff").read_text()
+    entries = [line for line in text.splitlines() if line.startswith(("- ", "  "))]
+    assert [line for line in entries if not line.startswith("- ") or len(line) > 160] == []
 
 
 def test_workflows_call_verbs_that_there_are_on_the_pythons_that_are_named():

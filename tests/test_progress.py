@@ -14,7 +14,7 @@ import pytest
 
 from quick import SIZE
 from understudy import imitate, machine
-from understudy.progress import SEARCHING, SOLVING, Bar, Rounds, count_up, show_bar, silent, stages
+from understudy.progress import KEEPING, SEARCHING, SOLVING, Bar, Rounds, count_up, show_bar, silent, stages
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "paces.json").read_text())
 """Runs of four kinds with two seeds each: what was due in each round, when each phase began, and what matters
@@ -72,6 +72,25 @@ def test_phase_loss_return_and_time_left_are_there_at_any_width(width):
     assert ("adaftrl" in line, "hindsight" in line) == (width >= 80, width >= 200)
     for narrow in range(1, 43):
         assert len(bar.line(narrow)) <= narrow
+
+
+def test_the_time_left_is_shown_behind_the_last_step_too(monkeypatch):
+    time, said = Clock(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    known = {"collecting": [[0, 0.1]], SOLVING: [[0, 1.0]], KEEPING: [[2, 0.5]]}
+    bar = Rounds("ftl on Hopper-v5", [*plan(2), {KEEPING: 20}], rounds=2, known=known, now=time)
+    for number in (1, 2):
+        bar.tick("collecting", 0)
+        time.now += 10
+        bar.tick("collecting", 100)
+        bar.tick(SOLVING)
+        assert bar.line(80).endswith("left")
+        time.now += 1
+        bar(number, row(number))
+    assert bar.done == bar.total and said.getvalue().splitlines()[-1].endswith("0:10 left")
+    bar.tick(KEEPING)
+    time.now += 4
+    assert bar.line(80).endswith("0:06 left")
 
 
 def test_time_left_counts_what_was_done_today():

@@ -94,13 +94,34 @@ def test_the_judge_accepts_the_expert_and_counts_no_later_labels(tmp_path):
         ("accepted", True, 1)
     }
     kept = sorted((tmp_path / "measured").glob("*.json"))
-    assert kept and len(json.loads(kept[0].read_text())["expert"]) in (3, 4)
+    assert kept and len(json.loads(kept[0].read_text())["expert"]) in (3, 10, 20)
     kept[0].write_text("[]")
     again = Judge(LONG, Setting("cartpole", "ours", 1), guide, tmp_path, math.inf)
     with pytest.raises(UserError, match=r"arena: .* is damaged"):
         for number in range(2):
             again.see(guide.player, number, 10, 1.0)
     assert {test["after"] for test in judge.tests} == {1.0}
+
+
+def test_a_range_that_is_not_known_is_that_of_all_returns_so_far():
+    guide = teacher(TINY, "clean", 0)
+    judge = Judge(LONG._replace(limits=None), Setting("cartpole", "ours", 1), guide, None, math.inf)
+    low, high = judge._limits
+    assert 8.0 <= low < 20.0 and high == 500.0  # of random actions, and of the expert
+    judge._seen.append(7.0)
+    assert judge._limits == (7.0, 500.0)
+    judge.see(guide.player, 1, 20, 2.0)
+    assert judge.over and not judge.tests[0]["exact"] and judge.tests[0]["episodes"] > 70
+
+
+def test_a_look_has_to_be_above_the_wanted_score_by_a_margin(monkeypatch):
+    judge = Judge(LONG, Setting("cartpole", "ours", 1), teacher(TINY, "clean", 0), None, math.inf)
+    tested = []
+    monkeypatch.setattr(judge, "_test", lambda player, promised, labels: tested.append(promised) or [])
+    for score in (0.92, 0.93, 0.96, 0.97):
+        monkeypatch.setattr(judge, "_score", lambda *_, score=score: score)
+        judge.see(None, 0, 0, 0.0)
+    assert tested == [[], [0.9], [0.9], [0.9, 0.95]]
 
 
 def test_a_policy_that_is_lucky_in_a_look_is_not_accepted():
@@ -134,7 +155,7 @@ def test_each_candidate_has_a_level_of_its_own_and_fresh_episodes(monkeypatch):
 
     def play(player, seed, number, episodes):
         numbers.append((seed, number))
-        good = seed == arena.LOOKS or number >= 3000  # its third candidate is good, the others are not
+        good = seed != arena.TESTS or number >= 3000  # its third candidate is good, the others are not
         return [500.0 if good else 20.0] * episodes, [500.0] * episodes, [20.0] * episodes
 
     monkeypatch.setattr(judge, "_play", play)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib as _importlib
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all of this
 
 _NAMES = {
@@ -23,6 +23,7 @@ _NAMES = {
     "loading": "load",
     "report.page": "write_report",
     "report.card": "write_card",
+    "report.figures": "write_plot",
     "streams": "Replay replay",
     "learners": "adaftrl adagrad alt_ftrl ftl ftrl ogd",
     "regret": "Certificate Ledger",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from .regret import Certificate as Certificate
     from .regret import Ledger as Ledger
     from .report.card import write_card as write_card
+    from .report.figures import write_plot as write_plot
     from .report.page import write_report as write_report
     from .runs import Record as Record
     from .runs import Run as Run

@@ -123,7 +123,7 @@ class Timetable:
     as many as the budget takes. ask, rule: which states are asked about, as it was decided and as what
     chooses them, None where all are. num_envs: environments side by side, no more than an ordinary round has
     steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the
-    policy evaluated.
+    policy evaluated; what is due after the last one is due after the one that spends the budget.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
     insists: whether even an expensive expert is measured. goal: what ends the run before. grows: whether a
     round asks for the more labels the more there are.
@@ -147,25 +147,18 @@ class Timetable:
     goal: Goal | None
     grows: bool
 
-    @functools.cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Interactions of every round."""
-        return tuple(size for size, _ in self.rounds)
+    sizes: tuple[int, ...] = dataclasses.field(init=False)
+    """Interactions of every round."""
+    total: int = dataclasses.field(init=False)
+    """Interactions of the whole run."""
+    compares_last: bool = dataclasses.field(init=False)
+    """Whether the best in hindsight of all rounds is asked for."""
 
-    @property
-    def total(self) -> int:
-        """Interactions of the whole run."""
-        return sum(self.sizes)
-
-    def ends(self, t: int, labels: int) -> bool:
-        """Whether round t, after which there are so many labels, is the last."""
-        return t >= len(self.sizes) or (self.budget is not None and labels >= self.budget)
-
-    def due(self, chosen: frozenset[int], t: int, labels: int) -> bool:
-        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
-        one that spends the budget.
-        """
-        return t in chosen or (self.ends(t, labels) and len(self.sizes) in chosen)
+    def __post_init__(self) -> None:
+        sizes = tuple(size for size, _ in self.rounds)
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "total", sum(sizes))
+        object.__setattr__(self, "compares_last", len(sizes) in self.comparator_rounds)
 
     def measures(self, *, expensive: bool) -> int:
         """Episodes to measure the expert by; an expensive one is measured where that was asked for."""
@@ -240,10 +233,12 @@ class Resolved:
 
     def record(self) -> dict[str, Json]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
-        values = {choice.setting: choice.value for choice in self.choices}
-        record = {name: values[name] for name in RECORDED} | {"policy": self.policy.config()}
-        record |= {"loss": self.loss, "ensemble": self.ensemble, "automatic": self.automatic is not None}
-        return {name: describe(value) for name, value in record.items()}
+        record: dict[str, Json] = {"policy": self.policy.config(), "loss": describe(self.loss)}
+        record |= {"ensemble": self.ensemble, "automatic": self.automatic is not None}
+        for choice in self.choices:
+            if choice.setting in RECORDED:
+                record[choice.setting] = describe(choice.value)
+        return record
 
 
 FEW = {
@@ -788,7 +783,7 @@ def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Expert
     else:
         made = LOSSES.make(spec.loss, options) if isinstance(spec.loss, str) else LOSSES.resolve(spec.loss)
         decisions.note("loss", _name(made), SAID)
-    if made.logits and not actions.categorical:
+    if not actions.categorical and made.logits:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
     if (
         teacher.kind == "distribution"
@@ -819,7 +814,7 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
     """
     import numpy as np
 
-    from .learners import LEARNERS, Learner, started
+    from .learners import LEARNERS, Learner, free, started
 
     spec, options, scale = decisions.spec, decisions.options("learner"), None
     network = decisions.preset.automatic and not policy.linear
@@ -847,7 +842,7 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
     solves = network and not getattr(made, "linear", False)
     first = 1 if not solves else 2 if scale is None else scale.start
     made = started(made, first)
-    if isinstance(spec.learner, str) and not _free(made) and "start" not in options:
+    if isinstance(spec.learner, str) and not free(made) and "start" not in options:
         why = "a network learns round 1 without a penalty" if solves else "the penalty keeps round 1 bounded"
         decisions.note("start", first, f"the first round that the schedule counts: {why}")
     return made, scale
@@ -872,6 +867,7 @@ def solver(
     proximal steps, since Adam would magnify it (AdaFTRL's mean score on Walker2d at 5,000 labels: 0.33 with
     neither, 0.84 with both).
     """
+    from .learners import free
     from .solvers import NEWTON_LIMIT, SOLVERS, auto_name
 
     spec, options = decisions.spec, decisions.options("solver")
@@ -894,7 +890,7 @@ def solver(
     more: dict[str, float | str] = {"batch_size": policy.minibatch, "measure": False}
     more = {option: value for option, value in more.items() if takes is None or option in takes}
     if spec.solver == "auto" and decisions.preset.automatic:
-        more |= {"decay": "cosine", "proximal": not _free(learner)}
+        more |= {"decay": "cosine", "proximal": not free(learner)}
         if policy.memory:
             # 33,000 labels of Hopper without velocities: held-out error 0.063 so, with 1e-3 0.108.
             more["learning_rate"] = 3e-3
@@ -927,6 +923,7 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
     and 0.931. One of them acts: where the mean did, Hopper needed more labels in three seeds of four
     (docs/studies/queries.md).
     """
+    from .learners import free
     from .policies import MLP
 
     spec = decisions.spec
@@ -935,7 +932,7 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
             f"average: {spec.average!r} is for policies that are linear in their parameters, and "
             f"{policy.name!r} is not; ensemble trains several networks."
         )
-    apart = type(policy) is MLP and _free(learner) and spec.init is None
+    apart = type(policy) is MLP and free(learner) and spec.init is None
     few = apart and _few(decisions, policy)
     reason = "few labels: the mean of several networks is better" if few else "the network that acts"
     when = "until the best is as good as the expert" if few and decisions["keep_best"] else "now"
@@ -1051,10 +1048,3 @@ def _few(decisions: Decisions, policy: Policy) -> bool:
     from .policies import MLP
 
     return decisions["budget"] is not None and decisions.preset.automatic and isinstance(policy, MLP)
-
-
-def _free(learner: AnyLearner) -> bool:
-    """Whether the learner has no penalty, as FTL."""
-    from .learners import Learner
-
-    return isinstance(learner, Learner) and learner.schedule.zero

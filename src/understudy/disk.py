@@ -119,9 +119,9 @@ def reporting(folder: File) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"out: cannot write {str(folder)!r} ({error.strerror or error}); what was written before is kept."
-        ) from error
+        why = error.strerror or error
+        told = f"cannot write {str(folder)!r} ({why}); what was written before is kept"
+        raise UserError(f"out: {told}.") from error
 
 
 class Locked(UserError):

@@ -59,7 +59,7 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} {listed}")
 
 
-def check_name(field: str, value: Any, accepted: Collection[str]) -> None:
+def check_name(field: str, value: str | None, accepted: Collection[str]) -> None:
     """Refuses a name that is not among those accepted.
 
     >>> check_name("loss", "huber", ["squared", "huber"])

@@ -10,10 +10,6 @@ A ratio of means q = mean(mine)/mean(theirs) has Fieller's interval: all q at wh
 have the mean zero. It is not bounded where `theirs` may itself have the mean zero; then nothing is claimed.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportMissingTypeStubs=false, reportIncompatibleMethodOverride=false
-# SciPy says nothing of its types; `count` hides a method of tuples that nobody needs.
-
 from __future__ import annotations
 
 import math

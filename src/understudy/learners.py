@@ -24,10 +24,10 @@ from jax import Array
 from jax.core import Tracer
 
 from .errors import ContractError, UserError, calling, check_int, check_name
-from .objectives import Losses, Objective, plain, zeros, zeros_like
+from .objectives import Losses, Objective, plain, zeros
 from .policies import Params
 from .registry import Registry
-from .solvers import Solution, Status, check_number, project
+from .solvers import Solution, Status, project
 
 Tree = TypeVar("Tree")
 """A pytree: one array, or arrays in containers."""
@@ -41,10 +41,7 @@ LEAST = 1e-140
 
 def _part_of_weight(value: Number) -> Array | np.ndarray:
     """A part of Λ_t as an array: numbers would select a program of their own."""
-    if isinstance(value, Array):
-        return value
-    check_number("schedule", value, zero=True)
-    return np.asarray(value, np.float64)
+    return value if isinstance(value, Array) else positive("schedule", value, zero=True)
 
 
 def _first_round(value: Number | None) -> Array | np.ndarray | None:
@@ -91,14 +88,17 @@ class Schedule(eqx.Module):
         return jax.tree.map(weigh, squares)
 
 
-def positive(field: str, value: Number) -> np.ndarray:
-    """`value` as a float64 number greater than zero, or one sentence."""
+def positive(field: str, value: Number, *, zero: bool = False) -> np.ndarray:
+    """`value` as a float64 number greater than zero (or zero, where allowed), or one sentence."""
     number = np.asarray(np.nan)
     with contextlib.suppress(TypeError, ValueError):
         number = np.asarray(value, dtype=np.float64)
     # One that is smaller than `tiny` counts as zero, and has no inverse.
-    if number.ndim or not (np.isfinite(number) and number >= np.finfo(np.float64).tiny):
-        raise UserError(f"{field}: {value!r} is not a positive finite number.")
+    good = number >= 0 if zero else number >= np.finfo(np.float64).tiny
+    if number.ndim or isinstance(value, (bool, str)) or not (np.isfinite(number) and good):
+        raise UserError(
+            f"{field}: {value!r} is not a {'finite number ≥ 0' if zero else 'positive finite number'}."
+        )
     return number
 
 
@@ -206,7 +206,7 @@ class Learner(eqx.Module):
         """The state before round 1, at w_1 = `params`."""
         if self.radius is not None:
             params = project(params, self.radius)
-        none = zeros_like(params)
+        none = jax.tree.map(lambda leaf: zeros(leaf.shape, leaf), params)
         each = none if self.diagonal else zeros((), jax.tree.leaves(params)[0])
         return LearnerState(
             params=params,
@@ -369,6 +369,7 @@ def _toward(state: LearnerState, weight: Params) -> Params:
 
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
+FIRST = np.asarray(1, np.int32)
 
 
 def _radius(radius: float | None) -> np.ndarray | None:
@@ -381,7 +382,7 @@ def ftl(*, radius: float | None = None) -> Learner:
     >>> ftl().name
     'ftl'
     """
-    return Learner(Schedule(start=1), around_last=MEAN, radius=_radius(radius), name="ftl")
+    return Learner(Schedule(start=FIRST), around_last=MEAN, radius=_radius(radius), name="ftl")
 
 
 def ftrl(
@@ -480,6 +481,15 @@ def started(learner: AnyLearner, start: int) -> AnyLearner:
     if not isinstance(learner, Learner) or learner.schedule.start is not None:
         return learner
     return dataclasses.replace(learner, schedule=dataclasses.replace(learner.schedule, start=start))
+
+
+def free(learner: AnyLearner) -> bool:
+    """Whether the learner has no penalty, as FTL.
+
+    >>> free(ftl()), free(ftrl(eta=0.1))
+    (True, False)
+    """
+    return isinstance(learner, Learner) and learner.schedule.zero
 
 
 LEARNERS: Registry[AnyLearner] = Registry(

@@ -6,7 +6,8 @@ the objective's business.
 """
 
 # pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false
-# pyright: reportUnnecessaryIsInstance=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 # JAX says little of the types of its trees; a constant may stand where the base class has a property; users
 # pass anything.
 

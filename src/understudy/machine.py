@@ -17,8 +17,12 @@ import platform
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
+
+Paces: TypeAlias = "dict[str, list[tuple[int, float]]]"
+"""Seconds that a unit of each phase of a run took, with the round."""
 
 
 def count_cores() -> int:
@@ -108,26 +112,26 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     return place
 
 
-def recall_pace(kind: str) -> dict[str, Any]:
+def recall_pace(kind: str) -> Paces:
     """How long the phases of the last run of a kind took on this machine; empty where nothing is kept."""
     return _read_paces().get(kind, {})
 
 
-def keep_pace(kind: str, pace: dict[str, Any]) -> None:
+def keep_pace(kind: str, pace: Mapping[str, Sequence[tuple[int, float]]]) -> None:
     """Keeps the pace of a run for the next of its kind, where `use_cache` keeps programs. Only the time that
     is shown as left depends on it.
     """
     if paces is None or not pace:
         return
-    kept = {name: one for name, one in _read_paces().items() if name != kind} | {kind: pace}
-    latest = dict([*kept.items()][-MOST_KINDS:])
+    others = {name: known for name, known in _read_paces().items() if name != kind}
+    latest = dict([*others.items(), (kind, pace)][-MOST_KINDS:])
     draft = paces.with_suffix(f".{os.getpid()}.tmp")
     with contextlib.suppress(OSError):
         draft.write_text(json.dumps(latest))
         os.replace(draft, paces)
 
 
-def _read_paces() -> dict[str, Any]:
+def _read_paces() -> dict[str, Paces]:
     """What is kept; nothing where it is not of the shape that is written."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import equinox as eqx
@@ -37,7 +37,7 @@ from .objectives import (
     zeros,
 )
 from .objectives.objective import BUSY
-from .policies import Params, Policy, count, flat, norm
+from .policies import Params, Policy, flat, norm
 from .regret import certificate
 from .regret.certificate import Certificate, why_not
 from .regret.interval import above, below, measure
@@ -67,11 +67,6 @@ Element = TypeVar("Element")
 Anyone = TypeVar("Anyone", bound=AnyLearner)
 Record = dict[str, Array]
 """What a round cost, by the names of the ledger's columns."""
-
-
-def copy_leaves(leaves: Sequence[Array | np.ndarray]) -> list[Array]:
-    """Each leaf in a buffer of its own, without a program to compile."""
-    return [jax.device_put(leaf, may_alias=False) for leaf in leaves]
 
 
 class GameState(NamedTuple):
@@ -142,8 +137,7 @@ class Game(eqx.Module):
             cumulative=zero,
         )
         # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
-        leaves, structure = jax.tree.flatten(first)
-        return jax.tree.unflatten(structure, copy_leaves(leaves))
+        return jax.device_put(first, may_alias=False)
 
     def play(
         self, state: GameState, batch: Batch, key: Array, compare: Bool[Array, ""] | None
@@ -210,7 +204,7 @@ class Game(eqx.Module):
                 running, self.learner, old, learner, losses, gradient, gap, seen, cumulative
             )
             weights: list[Array] = jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight))
-            record["weight"] = functools.reduce(jnp.add, weights) / count(learner.weight)
+            record["weight"] = functools.reduce(jnp.add, weights) / optax.tree.size(learner.weight)
             record["residual"] = norm(learner.residual)
             record["stability"] = running.stability
 
@@ -393,7 +387,8 @@ def make_game(
     `comparator_solver` finds the best parameters in hindsight; by default it is an exact one where there is
     one. `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes two.
     """
-    exact = auto(policy, loss, count(params))
+    size = optax.tree.size(params)
+    exact = auto(policy, loss, size)
     radius = getattr(learner, "radius", None)
     if isinstance(loss, Absolute):
         # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
@@ -401,13 +396,24 @@ def make_game(
     learner = started(learner, 1)
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(solver, str):
-        solver = _with(exact, given) if solver == "auto" else SOLVERS.make(solver, given)
+        if solver != "auto":
+            solver = SOLVERS.make(solver, given)
+        elif not given:
+            solver = exact
+        else:
+            fields: Iterable[str] = getattr(exact, "__dataclass_fields__", ())
+            for name in given:
+                # The closed form has neither a tolerance nor a limit: it is exact.
+                if name not in (*fields, "tolerance", "max_iterations"):
+                    raise UserError(f"solver: 'auto' does not take {name}.")
+            takes = {name: value for name, value in given.items() if name in fields}
+            solver = dataclasses.replace(exact, **takes) if isinstance(exact, eqx.Module) else exact
     elif given:
         raise UserError(f"solver: {', '.join(sorted(given))} go with a solver's name, not an object.")
     solver = SOLVERS.resolve(solver)
     if draws(solver) and isinstance(exact, ClosedForm):
         # Minibatches keep the samples, and the closed form reads statistics.
-        exact = newton() if count(params) <= NEWTON_LIMIT else lbfgs()
+        exact = newton() if size <= NEWTON_LIMIT else lbfgs()
     best = exact if comparator_solver is None else comparator_solver
     if radius is not None and not (isinstance(learner, Learner) and learner.linear):
         if not policy.linear:
@@ -440,13 +446,3 @@ def with_memory(memory: str, learner: AnyLearner, loss: Loss) -> AnyLearner:
         if learner.radius is not None and isinstance(loss, Absolute):
             raise UserError("memory: the absolute loss on a ball needs 'all' rounds for its certificate.")
     return around_mean(learner)
-
-
-def _with(solver: AnySolver, options: Mapping[str, float]) -> AnySolver:
-    fields: Iterable[str] = getattr(solver, "__dataclass_fields__", {})
-    for name in options:
-        # The closed form has neither a tolerance nor a limit: it is exact.
-        if name not in (*fields, "tolerance", "max_iterations"):
-            raise UserError(f"solver: 'auto' does not take {name}.")
-    changes: dict[str, float] = {name: value for name, value in options.items() if name in fields}
-    return dataclasses.replace(solver, **changes) if isinstance(solver, eqx.Module) else solver

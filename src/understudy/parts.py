@@ -64,13 +64,14 @@ class Parts:
     """A student that has not begun: everything but its samples.
 
     expert: whose labels are learnt, as it answers or with its most likely action. kind: of its labels,
-    "action" or "distribution". resolved: every decision. settings: for the record. total: samples of the
-    whole run, demonstrations among them. room: the most samples with a label, or sequences of a policy with
-    memory, of a round and of the run.
+    "action" or "distribution". label_shape: of one of them. resolved: every decision. settings: for the
+    record. total: samples of the whole run, demonstrations among them. room: the most samples with a label,
+    or sequences of a policy with memory, of a round and of the run.
     """
 
     expert: Expert
     kind: str
+    label_shape: tuple[int, ...]
     observations: Seen
     actions: Actions
     game: Game
@@ -82,11 +83,6 @@ class Parts:
     demos: Round | None
     total: int
     room: tuple[int, int]
-
-    @property
-    def label_shape(self) -> tuple[int, ...]:
-        """The shape of one of the expert's answers."""
-        return (self.actions.outputs,) if self.kind == "distribution" else self.actions.shape
 
 
 def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | None = None) -> Parts:
@@ -124,6 +120,8 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     recorded_samples = 0 if demos is None else len(demos)
     record: dict[str, Json] = resolved.record()
+    settings: dict[str, Json] = spec.plain()
+    settings |= {"env": world.env, "name": spec.name}
     record |= {
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
@@ -132,17 +130,16 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": None if demos is None else {"samples": len(demos), "crc": checksum(demos)},
     }
-    settings: dict[str, Json] = spec.plain()
-    settings |= {"env": world.env, "name": spec.name, "resolved": record}
     return Parts(
         expert=teacher,
         kind=teacher.kind,
+        label_shape=(actions.outputs,) if teacher.kind == "distribution" else actions.shape,
         observations=seen,
         actions=actions,
         game=game,
         params=params,
         normaliser=normaliser,
-        settings=settings,
+        settings=settings | {"resolved": record},
         spec=spec,
         resolved=resolved,
         demos=demos,

@@ -6,7 +6,7 @@ solved together are spread run by run. With one device nothing is spread.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
@@ -201,6 +201,13 @@ def compiled(game: Game) -> Play:
     """
     numbers, static = _halves(game)
     return functools.partial(_compiled(static, _constant([game]), False), numbers)
+
+
+def alone(
+    game: Game, state: GameState, samples: Batch, key: Array, compare: ArrayLike | None
+) -> tuple[GameState, Record]:
+    """A round of one game by itself."""
+    return compiled(game)(to_one_device(state), samples, key, compare)
 
 
 def compiled_solver(game: Game, *, mapped: bool = False) -> Callable[[Losses, Params, Array], Params]:

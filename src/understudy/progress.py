@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar, final
+from typing import NamedTuple, TypeAlias, TypeVar, final
 
 EVERY = 10.0
 """Seconds between two lines in a pipe, where nothing else says when."""
@@ -19,10 +19,12 @@ LONG = 20.0
 """Seconds from which the first round says what the others take: compiling is a small part of it."""
 KEPT = 12
 """Most places of a phase that are kept for the next run of the same kind."""
-SOLVING, SEARCHING = "solving", "solving, then the best in hindsight"
+COLLECTING, SOLVING, SEARCHING = "collecting", "solving", "solving, then the best in hindsight"
 EVALUATING, KEEPING, EXPERT = "evaluating", "evaluating what is kept", "measuring the expert"
 TRAINING = "training the ensemble"
 """Phases of a round, and of what comes behind the last one, as they are shown."""
+Row: TypeAlias = Mapping[str, float | str]
+"""A round's row of the ledger."""
 Work: TypeAlias = Mapping[str, float]
 """Phases of a round, in order, with the units of each: steps, labels, episodes."""
 Pace: TypeAlias = "dict[str, list[tuple[int, float]]]"
@@ -132,9 +134,10 @@ class Bar:
         """One line of at most `width` characters: what matters least is left out where they do not fit, and
         a bar takes the room that remains.
         """
-        left, over = self.left, self.done >= self.total
-        pieces = self.pieces()
-        if left is not None and not over:
+        left, pieces = self.left, self.pieces()
+        if left or (
+            left is not None and self.done < self.total
+        ):  # what comes behind the last step takes time too
             pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
         shown = fit(pieces, width)
         cells = min(20, width - len("  ".join(shown)) - 2)
@@ -159,9 +162,7 @@ class Bar:
 
 @contextlib.contextmanager
 def show_bar(bar: B) -> Iterator[B]:
-    """Shows the bar while the block runs; it moves on a terminal only. Elsewhere a line comes when nothing
-    else was said for ten seconds.
-    """
+    """Shows the bar while the block runs; where it cannot move, a line after ten seconds of silence."""
     bar.moves = not _quiet() and sys.stderr.isatty()
     if not bar.moves:
         over = threading.Event()
@@ -204,13 +205,14 @@ def count_up(title: str, total: int, unit: str = "rounds") -> Iterator[Callable[
 def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
     """A function ``update(stage, done, total)`` for work in stages, each with a bar of its own."""
     with contextlib.ExitStack() as stack:
-        now: dict[str, Any] = {"stage": None}
+        under_way: dict[str, Callable[..., None]] = {}
 
         def update(stage: str, done: int, total: int) -> None:
-            if stage != now["stage"]:
+            if stage not in under_way:
                 stack.close()
-                now.update(stage=stage, update=stack.enter_context(count_up(stage, total, unit)))
-            now["update"](done)
+                under_way.clear()
+                under_way[stage] = stack.enter_context(count_up(stage, total, unit))
+            under_way[stage](done)
 
         yield update
 
@@ -268,12 +270,10 @@ class Forecast:
         units = self._units(self.place, self.phase)
         if units > 0:
             seen, spent = self.pace.get(self.phase, []), (self._now() - self._began) / units
-            here = sum(each for at, each in seen if at == self.place)
+            if seen and seen[-1][0] == self.place:
+                seen, spent = seen[:-1], seen[-1][1] + spent
             # A new list: the thread that shows it may be reading the old one.
-            self.pace[self.phase] = [
-                *(one for one in seen if one[0] < self.place),
-                (self.place, here + spent),
-            ]
+            self.pace[self.phase] = [*seen, (self.place, spent)]
         self._over = {*self._over, self.phase} - {phase} if place == self.place else set()
         self.place, self.phase, self._began, self._share = place, phase, self._now(), 0.0
         both = [self._compared(one) for one in self._known]
@@ -382,48 +382,58 @@ class Rounds(Bar):
         plan: Sequence[Work],
         *,
         rounds: int | None = None,
-        rows: Sequence[dict[str, Any]] = (),
+        rows: Sequence[Row] = (),
         search: int = 0,
         known: Pace | None = None,
         now: Callable[[], float] = time.perf_counter,
     ):
         self._rounds, self._search = len(plan) if rounds is None else rounds, search
-        super().__init__(title, int(sum(work.get("collecting", 0) for work in plan)), "steps", now=now)
-        self._row: dict[str, Any] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
+        super().__init__(title, int(sum(work.get(COLLECTING, 0) for work in plan)), "steps", now=now)
+        self._row: dict[str, float] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
         for row in rows:
             self._enter(row)
-        self.done = self._row["steps"]
-        self.forecast = Forecast(plan, known, first=self._row["round"], now=now)
-        self._stage, self._asked, self._before = "", 0, self._row["steps"]
-        self._played: dict[bool, tuple[float, int]] = {}
+        self.done = self._steps
+        self.forecast = Forecast(plan, known, first=self._round, now=now)
+        self._stage, self._asked, self._before = "", 0, self._steps
+        self._played: dict[bool, tuple[float, float]] = {}
         self._end, self._looked = math.nan, now()
 
-    def _enter(self, row: dict[str, Any]) -> None:
+    def _enter(self, row: Row) -> None:
         seen = self._row["return_mean"]
-        self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
+        self._row = {name: value for name, value in row.items() if not isinstance(value, str)}
+        if not math.isfinite(self._row["return_mean"]):
+            self._row["return_mean"] = seen
+
+    @property
+    def _round(self) -> int:
+        return int(self._row["round"])
+
+    @property
+    def _steps(self) -> int:
+        return int(self._row["steps"])
 
     def tick(self, stage: str, steps: int | None = None, labels: int | None = None) -> None:
-        """What is being done, and how many steps and labels the round under way has (None: as many as
-        before). It only enters numbers, so it may be called at every step.
-        """
+        """What is done, and the round's steps and labels (None: as before); cheap enough for every step."""
         self._stage, self._asked = stage, self._asked if labels is None else labels
         asking = stage.startswith("asking,")
-        self.forecast.begin(self._row["round"], "asking" if asking else stage)
+        self.forecast.begin(self._round, "asking" if asking else stage)
         if asking and labels is not None:
             self.forecast.reach(labels)
         if steps is not None:
-            self.done = self._row["steps"] + steps
+            self.done = self._steps + steps
             self.forecast.reach(steps)
 
-    def __call__(self, number: int, row: dict[str, Any]) -> None:
+    def __call__(self, number: int, row: Row) -> None:
         self._enter(row)
-        self._stage, self._asked, self.done = "", 0, row["steps"]
+        self._stage, self._asked, self.done = "", 0, self._steps
         self.forecast.begin(number, "")
-        self._learn(row)
+        self._learn(self._row)
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {format_clock(left)} left" if left is not None and number < self._rounds else ""
-            counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
+            rest = ""
+            if left is not None and (number < self._rounds or round(left)):
+                rest = f", {format_clock(left)} left"
+            counts = f"{self._steps:,} steps  {int(self._row['labels']):,} labels"
             words = [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
             self.say(f"{self.title}: {'  '.join(words)}{rest}")
 
@@ -446,23 +456,23 @@ class Rounds(Bar):
         self._end, self._looked = self._end + share * (now + rest - self._end), now
         return max(0.0, self._end - now)
 
-    def _learn(self, row: dict[str, Any]) -> None:
+    def _learn(self, row: Mapping[str, float]) -> None:
         """What is known of phases that were not there yet: an episode is so many steps of collecting."""
         guesses, taught = self.forecast.guesses, row.get("by_expert", 0.0) > 0.5
-        steps, ended = self._played.get(taught, (0.0, 0))
+        steps, ended = self._played.get(taught, (0.0, 0.0))
         self._played[taught] = steps + row["steps"] - self._before, ended + row.get("episodes", 0)
-        self._before = row["steps"]
+        self._before = self._steps
         lengths = {who: steps / max(1, ended) for who, (steps, ended) in self._played.items()}
-        guesses[EVALUATING] = "collecting", lengths.get(False, lengths.get(True, 0.0))
-        guesses[EXPERT] = "collecting", lengths.get(True, lengths.get(False, 0.0))
+        guesses[EVALUATING] = COLLECTING, lengths.get(False, lengths.get(True, 0.0))
+        guesses[EXPERT] = COLLECTING, lengths.get(True, lengths.get(False, 0.0))
         guesses[KEEPING] = EVALUATING, 1.0
         if iterations := row.get("solver_iterations"):
             guesses[SEARCHING] = SOLVING, 1.0 + self._search / iterations
         guesses[TRAINING] = SOLVING, 1.0
 
     def pieces(self) -> list[Piece]:
-        row, stage, asked = self._row, self._stage, self._row["labels"] + self._asked
-        done, number = row["round"], min(row["round"] + 1, self._rounds)
+        row, stage, asked = self._row, self._stage, int(self._row["labels"]) + self._asked
+        done, number = self._round, min(self._round + 1, self._rounds)
         where, short = f"{number}/{self._rounds}", stage.partition(",")[0]
         spelt = [f"round {where} {stage}", f"round {where} {short}", f"{where} {short}"]
         shown = [Piece([self.title, self.title.partition(" on ")[0]], [4, 6])]

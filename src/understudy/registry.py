@@ -92,7 +92,7 @@ class Registry(Generic[T]):
 
     def _parameters(self, name: str) -> Mapping[str, inspect.Parameter]:
         """What the constructor takes; nothing where the name stands for an object."""
-        thing: Any = self.maker(name)
+        thing = self.maker(name)
         return {} if self._is_one(thing) or not callable(thing) else _parameters(thing)
 
     def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
@@ -114,7 +114,7 @@ class Registry(Generic[T]):
 
     def make(self, name: str, options: Mapping[str, Any]) -> T:
         """The object that `name` stands for, constructed with `options`."""
-        thing: Any = self.maker(name)
+        thing = self.maker(name)
         if not self._is_one(thing):
             if not callable(thing):
                 kind = type(thing).__name__

@@ -14,7 +14,7 @@ needed, since rsl_rl finds classes by name:
 All other settings are rsl_rl's. This file needs rsl-rl-lib 5 and its PyTorch, and takes no device by JAX.
 """
 
-# pyright: reportMissingImports=false, reportUntypedBaseClass=false
+# pyright: reportMissingImports=false
 # rsl_rl and PyTorch are an extra, and absent where the types are checked.
 
 from __future__ import annotations

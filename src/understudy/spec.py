@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, TypeVar, final
 
 from . import disk
-from .errors import UserError, check_int, check_name, unknown
+from .errors import UserError, check_int, unknown
 
 if TYPE_CHECKING:  # importing this file is cheap
     import gymnasium
@@ -358,7 +358,7 @@ class RunSpec(Settings):
             _sight(self.expert_sees, "expert_sees")
         if self.rounds == 0 and self.demos is None:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
-        if self.stagger and not is_pure(self.env):
+        if not is_pure(self.env) and self.stagger:
             raise UserError("stagger: it is for pure environments, such as mjx:Hopper; leave it out here.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
@@ -380,7 +380,7 @@ class RunSpec(Settings):
     def _refuse_experts(self) -> None:
         """Refuses what does not go with several experts."""
         if self.experts is None:
-            if self.route is not None:
+            if not self.unsaid("route"):
                 raise UserError(f"route: {self.route!r} is for several experts; name them (experts).")
             return
         if self.expert is not None:
@@ -602,8 +602,6 @@ def mixing(beta: float | str, *, first_round: str = "expert") -> Mixing:
     >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
     (0.25, 1.0)
     """
-    check_name("first_round", first_round, ("expert", "agent"))
-    first = first_round == "expert"
     kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
     if kind not in ("constant", "linear", "exponential"):
         raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
@@ -616,7 +614,7 @@ def mixing(beta: float | str, *, first_round: str = "expert") -> Mixing:
             raise UserError(f"beta: {beta!r} needs a number of rounds ≥ 1, as in linear:15.")
     elif isinstance(text, bool) or not 0.0 <= value <= 1.0:
         raise UserError(f"beta: {beta!r} is not accepted; β is a probability, a number in [0, 1].")
-    return Mixing(kind, value, first)
+    return Mixing(kind, value, first_round == "expert")
 
 
 @final

@@ -1,10 +1,5 @@
 """Play a recorded stream of losses to any learner, in float64, and say how well it did."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false
-# pyright: reportUnnecessaryIsInstance=false
-# JAX says little of the types of its trees, and users pass anything.
-
 from __future__ import annotations
 
 import contextlib

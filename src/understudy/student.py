@@ -39,10 +39,10 @@ from .errors import UserError, damaged
 from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
-from .online import LARGE, Game, GameState, Record, certify, copy_leaves
+from .online import LARGE, Game, GameState, Record, certify
 from .parts import Parts, parts_of, remembers
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
-from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
+from .programs import alone, apart, compiled_solver, keys_again, plain_keys, stacked
 from .regret import COLUMNS, Certificate, Ledger
 from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
@@ -134,13 +134,6 @@ class Question:
 
 Play = Callable[[Game, GameState, Batch, Array, "ArrayLike | None"], tuple[GameState, Record]]
 """`Game.play`, compiled: alone, or together with those of other runs (`together.Together`)."""
-
-
-def alone(
-    game: Game, state: GameState, samples: Batch, key: Array, compare: ArrayLike | None
-) -> tuple[GameState, Record]:
-    """A round of one game by itself."""
-    return compiled(game)(to_one_device(state), samples, key, compare)
 
 
 def precision(game: Game) -> contextlib.AbstractContextManager[None]:
@@ -238,7 +231,12 @@ class Understudy:
     @property
     def finished(self) -> bool:
         """Whether all planned rounds are learnt, the budget is spent, or the goal is reached."""
-        return self.ended or self.timetable.ends(self.round, self.labels)
+        return self.ended or self._ends(self.round, self.labels)
+
+    def _ends(self, t: int, labels: int) -> bool:
+        """Whether round t, after which there are so many labels, is the last."""
+        budget = self.timetable.budget
+        return t >= len(self.timetable.sizes) or (budget is not None and labels >= budget)
 
     @property
     def coming(self) -> int:
@@ -339,14 +337,15 @@ class Understudy:
 
     def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
         """What the ask rule sees of the coming round; `rows` are states before they are standardised."""
-        known, rule = np.zeros(0, int), self.timetable.rule
+        rule, column = self.timetable.rule, self.samples.column
+        inputs, targets = rows[:0], np.zeros((0, self.parts.actions.outputs), np.float32)
         if rule is not None and rule.reads and self.samples.rows:
-            known = np.flatnonzero(self.samples.column("weights"))
-        seen = {name: self.samples.column(name)[known] for name in ("inputs", "targets") if len(known)}
+            known = np.flatnonzero(column("weights"))
+            inputs, targets = column("inputs")[known], column("targets")[known]
         return View(
             rows=self.normaliser(rows),
-            known=self.normaliser(seen.get("inputs", rows[:0])),
-            targets=seen.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
+            known=self.normaliser(inputs),
+            targets=targets,
             policy=self.game.policy,
             params=self.params,
             loss=self.game.loss,
@@ -438,13 +437,14 @@ class Understudy:
                 one = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
                 self._account(self.visited, found, one, share)
-            by_expert = self._of_experts(found, one)
+            by_expert = self._of_experts(found, one) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
+            plan, linear = self.timetable, self.game.policy.linear
             # A round that may turn out to be the last; of networks the best is searched for when it has.
-            due |= self._last_compared and self.timetable.goal is not None and self.game.policy.linear
-            if self.timetable.comparator_rounds and self.game.policy.linear:
+            last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
+            due = t in plan.comparator_rounds or (last and plan.compares_last)
+            if linear and plan.comparator_rounds:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
@@ -460,7 +460,7 @@ class Understudy:
                 "a smaller step or another loss may help."
             )
         clock("solve")
-        if due:
+        if due and not linear:
             record = record | self._search(t, record)
         clock("comparator")
         self.round, self.steps, labelled, counts = t, self.steps + found.steps, found.labelled, found.counts
@@ -478,8 +478,6 @@ class Understudy:
     def _of_experts(self, found: Round, one: Batch) -> list[dict[str, Any]]:
         """The rows of a round in the account of several experts, see `BY_EXPERT`."""
         names = self.parts.expert.names
-        if not names:
-            return []
         nobody = np.full(len(found), -1)
         by, new = nobody if found.by is None else found.by, nobody == 0 if found.new is None else found.new
         has = np.flatnonzero(found.weights > 0)
@@ -568,15 +566,10 @@ class Understudy:
         with precision(self.game):
             return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(kept)))
 
-    @property
-    def _last_compared(self) -> bool:
-        """Whether the best in hindsight of all rounds is asked for."""
-        return len(self.timetable.sizes) in self.timetable.comparator_rounds
-
     def compare_last(self) -> None:
         """The best network in hindsight of a run that has ended before its last planned round."""
-        row = self.rows[-1]
-        if self._last_compared and not row["comparator_status"]:
+        row, network = self.rows[-1], not self.game.policy.linear
+        if network and self.timetable.compares_last and not row["comparator_status"]:
             known = {"cumulative_loss": np.asarray(row["cumulative_loss"])}
             for name, value in self._search(self.round, known).items():
                 last = name == "comparator_status"
@@ -590,8 +583,8 @@ class Understudy:
         return not linear and steps > 0 and t in self.timetable.comparator_rounds
 
     def _search(self, t: int, record: Mapping[str, np.ndarray]) -> dict[str, float | np.ndarray]:
-        """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
-        if self.game.policy.linear or not self.spec.comparator_steps:
+        """The best network in hindsight, searched for from where the learner is: an estimate."""
+        if not self.spec.comparator_steps:
             return {}
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start, losses = jax.tree.map(jax.device_put, self.params), self.state.losses
@@ -685,7 +678,7 @@ class Understudy:
 
     def shown(self) -> tuple[Policy, Params]:
         """Those of the policy that is evaluated: the ensemble, or the acting one."""
-        return self.mean(self.ensemble or self.last)
+        return self.mean(self.ensemble) if self.ensemble else self.acting()
 
     @property
     def last(self) -> list[Params]:
@@ -736,7 +729,7 @@ class Understudy:
             solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
             with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
-                found = list(pool.map(lambda start, key: solve(losses, start, key), starts, keys))
+                found = list(pool.map(functools.partial(solve, losses), starts, keys))
         return [jax.tree.map(np.array, params) for params in found]
 
     # ------------------------------------------------------------------------------- on the disk
@@ -820,7 +813,7 @@ class Understudy:
             self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
-            kept = copy_leaves([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
+            kept = jax.device_put([arrays[f"state.{i:03d}"] for i in range(len(leaves))], may_alias=False)
             if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))

@@ -5,8 +5,7 @@ steps of a solver do. With other keys than JAX's usual ones, and for other numbe
 `jax.random` itself draws; so it does for `fold_in` and `uniform` inside a traced function.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false
 # JAX says little of the types of its settings and trees.
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ says what it wants to compute (`call`), waits until every other run that goes on
 part of the result. On a CPU runs are faster one after another, and then have the bits they have alone.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Together:
                 part = group[at : at + width]
                 spare = [part[0].args] * (width - len(part))
                 try:
-                    answers: Sequence[Any] = part[0].run([*(wish.args for wish in part), *spare])
+                    answers = part[0].run([*(wish.args for wish in part), *spare])
                 except BaseException as error:
                     answers = [error] * len(part)
                 for wish, answer in zip(part, answers, strict=False):

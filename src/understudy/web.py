@@ -28,6 +28,7 @@ from .errors import UserError
 
 if TYPE_CHECKING:
     from socket import socket
+    from types import TracebackType
 
     from .disk import Json
 
@@ -61,7 +62,7 @@ class Request:
     """What a handler is given: the query, and the JSON of the body (None where there is none)."""
 
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    json: Any = None
+    json: Json = None
 
 
 @final
@@ -120,7 +121,7 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
     server_version, sys_version = "understudy", ""
     timeout = IDLE
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: str | int) -> None:
         _log.debug(format, *args)
 
     def do_GET(self) -> None:

@@ -39,8 +39,8 @@ class Euclidean(Learner):
         return new._replace(params=project(new.params, self.radius)), solution
 
 
-def euclidean(candidate, radius):
-    like = understudy.adagrad(alpha=candidate.step, diagonal=True, radius=radius)
+def euclidean(step, start, radius):
+    like = understudy.adagrad(alpha=step, diagonal=True, radius=radius)
     return Euclidean(like.schedule, True, like.around_last, like.radius, True, "euclidean")
 
 
@@ -85,7 +85,7 @@ def test_a_finding_can_be_played_again(lie, tmp_path):
 
 def test_the_settings_of_a_finding_are_those_of_the_learner():
     """The candidate has a first round too, which a learner of one's own does not take."""
-    search = Search(Kind("squared", "online"), (lambda candidate, radius: understudy.ogd(eta=0.5),))
+    search = Search(Kind("squared", "online"), (lambda step, start, radius: understudy.ogd(eta=0.5),))
     finding = search.restart(0, generations=0)
     other = finding._replace(candidate=finding.candidate._replace(numbers=np.array([0.0, 0.0, 3.0])))
     schedule = confirm(search, other)[1]["schedule"]
@@ -203,6 +203,6 @@ def test_candidates_are_legal_whatever_is_changed(labels):
     for _ in range(300):
         one, other = change(one, other, rng, labels, 4), one
         assert np.isfinite(one.inputs).all() and np.abs(one.inputs).max() <= 1e4
-        assert ((one.sizes >= 1) & (one.sizes <= 2)).all() and 1 <= one.start <= 3
+        assert ((one.sizes >= 1) & (one.sizes <= 2)).all() and 1 <= one.numbers[2] <= 3
         assert not labels or ((one.answers >= 0) & (one.answers <= 1)).all()
         assert sum(len(X) for X, _ in one.rounds(labels)) == one.sizes.sum()

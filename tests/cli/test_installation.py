@@ -57,7 +57,7 @@ def test_bash_completes_commands_and_options(capsys):
     assert cli.main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert completed(script, "tr") == ["train"]
-    assert completed(script, "check", "l") == ["learner"]
+    assert completed(script, "check", "l") == ["learner", "loss"]
     assert completed(script, "train", "Hopper-v5", "--env-") == ["--env-kwargs"]
     assert completed(script, "check", "learner", "--et") == ["--eta"]
     assert completed(script, "nobody", "--e") == []

@@ -68,6 +68,8 @@ def test_cloning_is_not_ranked_by_a_loss_on_the_experts_states(tmp_path, capsys)
     table = printed[printed.index("by average loss") : printed.index("bc stands last")]
     rows = [line.split() for line in table.splitlines() if line.strip()[:3] in ("bc ", "ftl")]
     assert [row[0] for row in rows] == ["ftl", "bc"]
+    [expert] = [line.split() for line in table.splitlines() if line.strip().startswith("expert")]
+    assert expert[:4] == ["expert", "–", "500.0", "±"] and "average loss" in table
     assert "bc stands last: its loss is on the expert's states, so it is not ranked by it." in printed
     pages = read(tmp_path / "study")  # the episodes are kept, so that a page can pair them
     assert [len(paired(one.evaluation, one.expert_evaluation)[0]) for one in pages] == [3, 3]

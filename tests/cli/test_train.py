@@ -89,12 +89,13 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         seconds=dict.fromkeys(("collect", "solve", "comparator", "evaluate"), 1234.56),
         folder=None,
         expert_evaluation=True,
+        policy=SimpleNamespace(policy=SimpleNamespace(members=5)),
         statement=None,
     )
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "labels other unanswered return over of of expert's policy's average seconds"
+    assert names == "labels other unanswered return over of of expert's difference average seconds"
     told = vars(run) | {"expert_evaluation": None}
     tables.show(outcome(SimpleNamespace(**told)))
     assert "expert's return 10000.0 (its card, other episodes" in " ".join(capsys.readouterr().out.split())
@@ -145,8 +146,9 @@ def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
     half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / 3**0.5
     ends = [second[name] for name in ("difference", "difference_low", "difference_high")]
     assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
-    assert f"less {kept}, in pairs of 3 episodes" in " ".join(printed.err.split())
-    assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
+    assert f"difference from {kept}, over 3 common episodes" in " ".join(printed.err.split())
+    # Of the one episode that it has played.
+    assert "difference from the expert's" in printed.err and "1 pair" in printed.err
     assert Record.load(other).evaluation.returns.tolist() == second["returns"][:1]
     assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err
 
@@ -278,6 +280,7 @@ SETTINGS = {
     "rounds": ["--rounds", "5"],
     "steps_per_round": ["--steps-per-round", "33"],
     "budget": ["--budget", "70"],
+    "until": ["--until", "0.9"],
     "beta": ["--beta", "linear:3"],
     "first_round": ["--first-round", "agent"],
     "noise": ["--noise", "0.3"],
@@ -309,7 +312,15 @@ ELSEWHERE = {
 }
 ELSEWHERE |= {"num_envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_steps", "random_share", "moment"}
-ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
+ELSEWHERE |= {
+    "return_limits",
+    "demos",
+    "experts",
+    "route",
+    "expert_workers",
+    "expert_timeout",
+    "expert_retries",
+}
 
 
 def spec_of(*typed: str) -> RunSpec:

@@ -107,6 +107,14 @@ RUN = [
     if page != RECIPES and "\n```python" in (ROOT / page).read_text()
 ]
 PARTS = ("expert", "environment", "policy", "loss", "learner", "solver", "ask rule", "sink")
+SUITES = {
+    "expert": lambda names: understudy.checks.expert(names["steer"], "CartPole-v1"),
+    "environment": lambda names: understudy.checks.env(names["Docking"]),
+    "policy": lambda names: understudy.checks.policy(names["Bumps"]()),
+    "loss": lambda names: understudy.checks.loss(names["LogCosh"]()),
+    "ask rule": lambda names: understudy.checks.ask(names["Unsure"]()),
+}
+"""Of the other parts the suites are slow, and have tests of their own."""
 MOST = SIZE
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
@@ -172,15 +180,17 @@ def test_every_kind_of_part_has_a_recipe():
     "title", [title if title in PARTS else pytest.param(title, marks=pytest.mark.slow) for title in recipes()]
 )
 def test_a_recipe_runs_by_itself(title, capsys, tmp_path, monkeypatch):
-    """Copied out of the page into an empty folder, as a program of its own."""
+    """Copied out of the page into an empty folder, as a program of its own; its part passes its suite."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(understudy, "imitate", smaller)
     monkeypatch.setattr(understudy.Study, "run", fewer)
     for registry in registries().values():
         monkeypatch.setattr(registry, "makers", dict(registry.makers))
     (tmp_path / "recipe.py").write_text(recipes()[title])
-    runpy.run_path("recipe.py")
+    names = runpy.run_path("recipe.py")
     assert capsys.readouterr().out
+    if title in SUITES:
+        assert SUITES[title](names).passed
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)

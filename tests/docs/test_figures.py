@@ -65,6 +65,7 @@ MANUALS = [
     "docs/theory.md",
     "docs/worst-day.md",
     "docs/asking.md",
+    "docs/until.md",
     "docs/memory.md",
     "docs/person.md",
     "docs/pure.md",

@@ -106,7 +106,7 @@ def test_the_paper_uses_only_what_is_listed(path):
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("from understudy.online import copy_leaves", "understudy.online.copy_leaves"),
+        ("from understudy.online import certify", "understudy.online.certify"),
         ("from understudy import disk as files\nfiles.lock('a')", "understudy.disk.lock"),
         ("import understudy\nunderstudy.disk.lock('a')", "understudy.disk.lock"),
         ("def later():\n    import understudy.machine as m\n    m.versions()", "understudy.machine.versions"),

@@ -27,7 +27,6 @@ from understudy.policies import (
     Normaliser,
     Observations,
     Tabular,
-    count,
     from_config,
 )
 from understudy.policies.acting import forward, forward_rows
@@ -62,7 +61,9 @@ def test_a_network_is_its_layers(widths, head):
     out = out @ np.asarray(params[-1]["weight"]) + np.asarray(params[-1]["bias"])
     np.testing.assert_allclose(policy.apply(params, x), np.tanh(out) if head == "tanh" else out, atol=1e-6)
     sizes = (3, *widths, 2)
-    assert count(params) == sum(a * b + b for a, b in itertools.pairwise(sizes))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == sum(
+        a * b + b for a, b in itertools.pairwise(sizes)
+    )
     assert from_config(policy.config()) == policy
 
 

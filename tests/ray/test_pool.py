@@ -17,13 +17,15 @@ ray = pytest.importorskip("ray")
 
 EXPERT = "ray:rooms:placed"
 SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 120, "episodes": 0, "comparator": "none"}
+SMALL["first_round"] = "agent"  # an expert that drives is asked about one state after another
 
 
 @pytest.fixture
 def pool(cluster, monkeypatch, tmp_path):
     """The cluster, at RAY_ADDRESS; the file that gets a line for every answer: the node, and the state."""
     log = tmp_path / "log"
-    ray.init(address=cluster.address, runtime_env={"env_vars": {"ROOM_PLACED": str(log)}})
+    variables = {"ROOM_PLACED": str(log), "ROOM_NODES": "2"}
+    ray.init(address=cluster.address, runtime_env={"env_vars": variables})
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     cluster.log = log
     return cluster
@@ -35,19 +37,21 @@ def answers(pool) -> list[list[str]]:
 
 def test_a_node_killed_in_a_round_loses_no_label(pool, tmp_path):
     at_kill: list[list[str]] = []
+    gone: list[int] = []
 
     def kill() -> None:
         while len(answers(pool)) < 40:
             time.sleep(0.02)
-        pool.remove_node(pool.other, allow_graceful=False)
         at_kill.extend(answers(pool))
+        pool.remove_node(pool.other, allow_graceful=False)
+        gone.append(len(answers(pool)))
 
     killer = threading.Thread(target=kill)
     killer.start()
     run = imitate(ROOM, expert=EXPERT, expert_workers=6, out=tmp_path / "ray", **SMALL)
     killer.join()
     assert len({node for node, _ in at_kill}) == 2, "both nodes answered before"
-    assert 40 <= len(at_kill) < 120, "it was in the midst of round 1"
+    assert 40 <= len(at_kill) < 120 and gone[0] < 240, "it was in the midst of a round"
     assert run.ledger["labels"].tolist() == [120, 240] and run.ledger["unanswered"].tolist() == [0, 0]
     assert len({state for _, state in answers(pool)}) == 240
     assert len([node for node in ray.nodes() if node["Alive"]]) == 1

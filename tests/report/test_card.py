@@ -35,7 +35,7 @@ def test_the_card_says_what_a_stranger_asks(folder):
     assert header["license"] == "mit" and "CartPole-v1" in header["tags"]
     [result] = header["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == f"{told['return_mean']:.2f} +/- {told['return_std']:.2f}"
-    assert re.search(r"^\| return \| [\d.]+ \((95 % interval [\d.]+ to [\d.]+|each time)\) \|$", text, re.M)
+    assert re.search(r"^\| return \| [\d.]+ \((95 % interval -?[\d.]+ to [\d.]+|each time)\) \|$", text, re.M)
     assert "| over | 4 episodes, the least " in text and "the expert `lqr-CartPole-v1`" in text
     assert f"| labels | {told['labels']} |" in text and '"eta": 0.1' in text
     typed = "understudy train CartPole-v1 --learner ftrl --eta 0.1"

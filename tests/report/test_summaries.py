@@ -96,7 +96,7 @@ def test_runs_that_were_not_evaluated_are_in_no_mean():
     [group] = group_runs(runs)
     assert (
         group.counted == 3
-        and "Student's 95 % intervals over 2 runs of 3 episodes each" in verdicts([group])[0]["note"]
+        and "These are means over 2 runs of 3 episodes each" in verdicts([group])[0]["note"]
     )
 
 
@@ -204,7 +204,7 @@ def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_retu
     [group] = group_runs([one])
     assert group.difference[:3] == (-10.0, -10.0, -10.0) and group.expert.low < 340.0 < group.expert.high
     note = verdicts([group])[0]["note"]
-    assert "the mean difference in pairs is -10.0 each time." in note
+    assert "the mean difference on the same episodes is -10.0 each time." in note
     assert "In brackets are Student's 95 % intervals over 4 episodes; the least return is 180.0." in note
     loose = source(returns=200.0 + luck, expert=None)
     loose = dataclasses.replace(loose, expert=210.0, settings=loose.settings | {"expert_episodes": None})
@@ -252,6 +252,12 @@ def test_of_those_that_return_the_same_the_one_that_asked_less_is_the_best():
     assert [one.labels["learner"] for one in group_runs(made)] == ["bc", "ftl"]
 
 
+def test_runs_that_return_the_same_in_every_episode_are_not_said_to_be_unclear():
+    runs = [source(who, returns=[500.0] * 4, settings={"learner": who}) for who in ("ftl", "ogd")]
+    note = verdicts(group_runs(runs))[0]["note"]
+    assert "It returns the same as OGD in every episode." in note and "not clearly" not in note
+
+
 def test_short_names_are_the_fewest_words_that_set_groups_apart():
     def short(*settings):
         made = [source(f"r{n}", settings={**one, "seed": 0}) for n, one in enumerate(settings)]
@@ -262,6 +268,7 @@ def test_short_names_are_the_fewest_words_that_set_groups_apart():
     assert short({}) == ["FTL"]
     budgets = [{"budget": labels, "steps_per_round": 5 * labels} for labels in (100, 400)]
     assert short(*budgets) == ["budget 100", "budget 400"] and short(*budgets, {})[-1] == "default"
+    assert short(*budgets, {"policy": "linear"})[-1] == "no budget"
     assert short({"learner": "ftrl", "eta": 0.1}, {"learner": "ftl"}) == ["FTRL", "FTL"]
     both = [{"learner": a, "budget": b} for a in ("ftl", "ogd") for b in (50, 100)]
     assert short(*both) == ["FTL, budget 50", "FTL, budget 100", "OGD, budget 50", "OGD, budget 100"]

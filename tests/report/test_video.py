@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -171,3 +175,15 @@ def test_small_pictures_are_enlarged_and_odd_ones_are_written(tmp_path):
     with video.film(tmp_path / "x.mp4", 10) as write:
         write(np.zeros((41, 43, 3), np.uint8))
     assert (tmp_path / "x.mp4").stat().st_size
+
+
+def test_a_process_that_drew_can_still_be_ended():
+    """SDL, which pygame loads, would take SIGTERM and go on."""
+    pytest.importorskip("pygame")
+    script = "import os, signal; from understudy.envs.gymnasium import maker\n"
+    script += "from understudy.envs.pictures import Pictures\n"
+    script += (
+        "Pictures(maker('CartPole-v1')); os.kill(os.getpid(), signal.SIGTERM); import time; time.sleep(20)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGTERM

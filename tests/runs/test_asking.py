@@ -99,7 +99,12 @@ def test_the_loss_of_few_labels_is_hubers():
 
     assert loss() == Huber(delta=0.4)  # a tenth of the range
     assert loss(ask="all") == Huber(delta=0.4)
-    for other in ({"budget": None}, {"preset": "paper"}, {"policy": "linear"}, {"loss": "squared"}):
+    for other in (
+        {"budget": None, "rounds": 5},
+        {"preset": "paper"},
+        {"policy": "linear"},
+        {"loss": "squared"},
+    ):
         assert loss(**other) == Squared()
     assert loss(spaces.Box(-np.inf, np.inf, (2,), np.float32)) == Squared()
     assert loss(loss="huber") == Huber() and loss(push) == CrossEntropy()
@@ -114,7 +119,7 @@ def test_few_labels_of_many_inputs_have_a_lasso():
 
     assert options(65).items() >= SPARSE.items() and options(64)["weight_decay"] == FEW["weight_decay"]
     assert options(65, lasso=0.0)["lasso"] == 0.0
-    assert "lasso" not in options(64) | options(65, budget=None) | options(65, preset="paper")
+    assert "lasso" not in options(64) | options(65, budget=None, rounds=5) | options(65, preset="paper")
     assert options(9).items() >= FEW.items()
     assert not {"passes", "most_passes"} & options(9, max_iterations=10).keys()
 

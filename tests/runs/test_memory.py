@@ -13,8 +13,7 @@ from understudy import RunSpec, TrainedPolicy, Understudy, UserError, evaluate, 
 from understudy.experts import Expert
 from understudy.parts import make_parts
 from understudy.runs import spaces_of
-from understudy.samples import storage
-from understudy.samples.sequences import Sequences, count
+from understudy.samples import Sequences, count, storage
 from understudy.studies import shard
 
 GRU = {"policy": "gru", "policy_options": {"width": 8, "widths": (8,), "length": 4, "burn": 3}}

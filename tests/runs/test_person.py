@@ -36,7 +36,7 @@ class Hand:
 
     def __init__(self, plan=lambda view: None, **options):
         self.expert = person("page", browser=False, grace=0.0, **options)
-        self.seen, self.answers, self.plan = [], 0, plan
+        self.seen, self.answers, self.plan, self.desk = [], 0, plan, None
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -48,7 +48,7 @@ class Hand:
             if desk is None or not desk.wait(version, 0.05):
                 time.sleep(0.001)
                 continue
-            view = desk.view()
+            self.desk, view = desk, desk.view()
             version = view["version"]
             if view["question"] is None:
                 continue
@@ -88,7 +88,7 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     assert plan_of(RunSpec(env="CartPole-v1", expert="person", rounds=2)).budget is None
     spot = plan_of(RunSpec(env="CartPole-v1", expert="person", moment="spot"))
     assert (spot.ask, spot.budget, spot.last) == ("driven", 300, 10)
-    plain = RunSpec(env="CartPole-v1")
+    plain = RunSpec(env="CartPole-v1", rounds=25)
     assert resolved(plain).noise == 0.0 and plan_of(plain).budget is None
     with pytest.raises(UserError, match="'driven' on the spot is for a person"):
         RunSpec(env="CartPole-v1", moment="spot", ask="driven")
@@ -159,7 +159,7 @@ def test_a_session_with_undo_skip_a_kill_and_a_resume(tmp_path):
     assert first["facts"]["labels"] == 2 and first["of"] == 2 and first["facts"]["rounds"] == 2
     # The best policy is kept, and the header's number and the last page's are one.
     assert run.settings["resolved"]["keep_best"] and again.seen[-1]["facts"]["best"] is not None
-    last = again.expert.person.desk.view()
+    last = again.desk.view()
     assert last["mode"] == "done" and last["facts"]["score"] == run.evaluation.mean
     which = "the last round" if run.kept_round == 2 else "round 1 of 2 (the best)"
     assert f"The student of {which} is kept. Its return is {run.evaluation.mean:.3g}," in last["stage"]

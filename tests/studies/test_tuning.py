@@ -192,7 +192,7 @@ def test_a_study_without_axes_says_that_none_can_be_tuned():
         ({"over": "eta"}, "tune: unknown value 'eta'"),
         ({"over": 3}, "tune: unknown value 3"),
         ({"over": [["step"]]}, "tune: unknown value"),
-        ({"keep": 0}, "keep"),
+        ({"candidates": 0}, "candidates"),
         (
             {"over": ("step", "comparator_steps")},
             "tune: comparator_steps is the same for all runs of the coarse pass",

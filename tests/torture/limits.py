@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import resource
+import time
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,37 @@ def rounds(folder: Path, cases: int, rng: random.Random) -> Outcome:
     lost = [] if run.ledger.rounds == cases else [f"{run.ledger.rounds} rounds"]
     lost += [f"{grown:.1f} kB a round"] if grown > 20 else []
     return Outcome(cases, lost, f"{seen[cases]:.0f} MB in all, {max(grown, 0):.1f} kB a round")
+
+
+def day(folder: Path, cases: int, rng: random.Random) -> Outcome:
+    """24 hours by simulation: a round every ten seconds, in a folder, with a window of memory, evaluations,
+    and a restart every six hours. Neither memory nor the time of a round grows, but for the ledger.
+    """
+    seen: dict[int, tuple[float, float]] = {}
+    marks = [round(share * cases) for share in (0.2, 0.4, 0.8, 1.0)]
+
+    def look(t: int, row: dict) -> None:
+        if t in marks:
+            seen[t] = _megabytes(), time.perf_counter()
+
+    few = {"policy": "linear", "steps_per_round": 2, "episodes": 1, "evaluate_every": max(1, cases // 50)}
+    few |= {"memory": "window:200", "comparator": "none", "expert_episodes": 0}
+    place = folder / "run"
+    for quarter in range(1, 5):
+        run = imitate(
+            "Pendulum-v1", out=place, resume=quarter > 1, rounds=quarter * cases // 4, progress=look, **few
+        )
+    (early, began), (_, ended), (_, again), (late, over) = (seen[mark] for mark in marks)
+    grown, slower = (late - early) / (cases * 0.8) * 1024, (over - again) / (ended - began)
+    lost = [] if run.ledger.rounds == cases // 4 * 4 else [f"{run.ledger.rounds} rounds"]
+    lost += [f"{grown:.1f} kB a round"] if grown * cases > 20 * max(cases, 5000) else []
+    lost += [f"rounds take {slower:.1f} times as long in the end"] if slower > 3 else []
+    size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
+    return Outcome(
+        cases,
+        lost,
+        f"{late:.0f} MB in all, {max(grown, 0):.1f} kB a round, {size:.1f} MB of files, {slower:.1f} x",
+    )
 
 
 def runs(folder: Path, cases: int, rng: random.Random) -> Outcome:

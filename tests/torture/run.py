@@ -3,6 +3,7 @@
     python tests/torture/run.py                 all of it, half an hour
     python tests/torture/run.py --scale 0.1     a tenth of the cases
     python tests/torture/run.py kills.train     one scene
+    python tests/torture/run.py limits.day --scale 10     24 hours of a round each second
 
 Each scene has a process of its own, so that none hangs or harms the others. The exit code is 1 where anything
 was lost, and where a scene did nothing.
@@ -44,6 +45,7 @@ SCENES = {
     "fuzz.folders": 150,
     "fuzz.archives": 600,
     "limits.rounds": 10_000,
+    "limits.day": 8640,
     "limits.runs": 1000,
     "limits.numbers": 180,
 }

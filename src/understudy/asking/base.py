@@ -144,10 +144,10 @@ def shortly_before(ends: np.ndarray, envs: int = 1) -> np.ndarray:
     return found
 
 
-def number(field: str, value: Any, fits: Callable[[float], bool], what: str) -> float:
+def number(field: str, value: Json, fits: Callable[[float], bool], what: str) -> float:
     """A finite number that fits; any other is refused: it is not `what`."""
-    real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not real or not fits(value):
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (isinstance(value, int | float) and real and math.isfinite(value) and fits(value)):
         raise UserError(f"ask: {field} {value!r} is not {what}.")
     return float(value)
 

@@ -1,7 +1,7 @@
 """Ask about the states on which networks that were trained on the same labels disagree."""
 # optax has no types, nor have functions of JAX that take trees.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 

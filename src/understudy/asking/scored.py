@@ -6,15 +6,22 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..errors import UserError
 from .base import Asked, Gate, View, at_random, beside, fitted, share, whole
 
+if TYPE_CHECKING:
+    from ..disk import Json
+
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
+
+
+def _is_share(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,8 +49,7 @@ class Scored(abc.ABC):
     reads: ClassVar[bool] = True
 
     def __post_init__(self):
-        given: Any = self.number
-        if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given < 1:
+        if not _is_share(self.number):
             object.__setattr__(self, "number", whole("the number", self.number))
         for name in ("random_share", "mix"):
             object.__setattr__(self, name, share(name, getattr(self, name), zero=True))

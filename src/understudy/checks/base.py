@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 from ..errors import ContractError, UserError
-
-if TYPE_CHECKING:
-    from ..learners import AnyLearner
-    from ..solvers import AnySolver
 
 Subject = TypeVar("Subject")
 Tree = TypeVar("Tree")
@@ -43,8 +39,8 @@ class Report:
         return "\n".join([f"{self.subject}: {'passed' if self.passed else 'FAILED'}", *lines])
 
 
-def name_of(subject: str | AnyLearner | AnySolver) -> str:
-    """What a learner or a solver, an object or a registered name, is called."""
+def name_of(subject: object) -> str:
+    """What a part, an object or a registered name, is called."""
     return subject if isinstance(subject, str) else str(getattr(subject, "name", type(subject).__name__))
 
 

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -73,38 +73,26 @@ class Candidate(NamedTuple):
         pairs = [(rows[:size], answers[:size, None]) for rows, answers, size in columns]
         return [(rows, np.hstack([1 - column, column]) if labels else column) for rows, column in pairs]
 
-    @property
-    def step(self) -> float:
-        return float(10.0 ** self.numbers[0])
 
-    @property
-    def radius(self) -> float:
-        return float(10.0 ** self.numbers[1])
-
-    @property
-    def start(self) -> int:
-        return int(self.numbers[2])
-
-
-Make = Callable[[Candidate, float | None], Learner]
-"""A learner of a candidate's numbers, on a ball of a radius or on all of space."""
+Make = Callable[[float, int, float | None], Learner]
+"""A learner of a step and a first round, on a ball of a radius or on all of space."""
 FAMILIES: dict[str, tuple[Make, ...]] = {
     "offline": (
-        lambda c, r: ftl(radius=r),
-        lambda c, r: ftrl(eta=c.step, start=c.start, radius=r),
-        lambda c, r: ftrl(eta=c.step, schedule="constant", start=c.start, radius=r),
-        lambda c, r: alt_ftrl(eta=c.step, start=c.start, radius=r),
-        lambda c, r: adaftrl(alpha=c.step, start=c.start, radius=r),
+        lambda step, start, r: ftl(radius=r),
+        lambda step, start, r: ftrl(eta=step, start=start, radius=r),
+        lambda step, start, r: ftrl(eta=step, schedule="constant", start=start, radius=r),
+        lambda step, start, r: alt_ftrl(eta=step, start=start, radius=r),
+        lambda step, start, r: adaftrl(alpha=step, start=start, radius=r),
     ),
     "online": (
-        lambda c, r: ogd(eta=c.step, radius=r),
-        lambda c, r: ogd(eta=c.step, schedule="constant", radius=r),
-        lambda c, r: adagrad(alpha=c.step, radius=r),
-        lambda c, r: linearised(ftrl(eta=c.step, start=c.start, radius=r)),
-        lambda c, r: linearised(alt_ftrl(eta=c.step, start=c.start, radius=r)),
-        lambda c, r: linearised(adaftrl(alpha=c.step, start=c.start, radius=r)),
+        lambda step, start, r: ogd(eta=step, radius=r),
+        lambda step, start, r: ogd(eta=step, schedule="constant", radius=r),
+        lambda step, start, r: adagrad(alpha=step, radius=r),
+        lambda step, start, r: linearised(ftrl(eta=step, start=start, radius=r)),
+        lambda step, start, r: linearised(alt_ftrl(eta=step, start=start, radius=r)),
+        lambda step, start, r: linearised(adaftrl(alpha=step, start=start, radius=r)),
     ),
-    "diagonal": (lambda c, r: adagrad(alpha=c.step, diagonal=True, radius=r),),
+    "diagonal": (lambda step, start, r: adagrad(alpha=step, diagonal=True, radius=r),),
 }
 """What shares one compiled program: learners that differ by numbers."""
 SHAPES = {"offline": (8, 2, 2), "online": (24, 1, 2), "diagonal": (24, 1, 2)}
@@ -136,10 +124,8 @@ class Kind(NamedTuple):
     def __str__(self) -> str:
         words = [self.loss, self.family]
         words += ["ball"] if self.ball else []
-        return ", ".join(
-            words
-            + [word for word in (self.solver, self.memory, self.parts) if word not in ("auto", "all", "")]
-        )
+        words += [word for word in (self.solver, self.memory, self.parts) if word not in ("auto", "all", "")]
+        return ", ".join(words)
 
 
 def kinds() -> list[Kind]:
@@ -262,7 +248,7 @@ def _searches(subject: str | AnyLearner) -> dict[str, Search]:
     if learner.linear:
         asked = [kind for kind in asked if kind.solver == "auto" and kind.memory == "all"]
     given: Learner = learner
-    searches = {str(kind): Search(kind, (lambda candidate, radius: given,)) for kind in asked}
+    searches = {str(kind): Search(kind, (lambda step, start, radius: given,)) for kind in asked}
     if reason := next(iter(searches.values())).uncertified:
         raise UserError(f"learner: nothing is certified of {name_of(subject)!r}: {reason}")
     return searches
@@ -299,9 +285,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, disk.Json]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings: dict[str, disk.Json] = {
         "kind": str(kind),
-        "seed": finding.seed,
-        "worst": finding.worst,
-        "claim": finding.claim,
+        **{name: getattr(finding, name) for name in ("seed", "worst", "claim")},
         "loss": kind.loss,
         "learner": learner.name,
         "schedule": schedule | {"start": int(learner.schedule.first)},
@@ -326,9 +310,7 @@ def save(search: Search, finding: Finding, settings: Mapping[str, disk.Json], ou
 
 
 class Search:
-    """The search within one kind of game. `learners` replaces the family's by others of one program, `parts`
-    other parts of the game.
-    """
+    """The search within one kind of game; `learners` and `parts` take the place of shipped ones."""
 
     def __init__(self, kind: Kind, learners: tuple[Make, ...] | None = None, parts: Parts | None = None):
         self.kind, self.shape = kind, SHAPES[kind.family]
@@ -338,7 +320,9 @@ class Search:
         self._program: Callable[[Game, Batch], dict[str, Array]] | None = None
 
     def learner(self, candidate: Candidate) -> Learner:
-        shipped = self.learners[candidate.learner](candidate, candidate.radius if self.kind.ball else None)
+        step, radius = (float(10.0**number) for number in candidate.numbers[:2])
+        start, limit = int(candidate.numbers[2]), radius if self.kind.ball else None
+        shipped = self.learners[candidate.learner](step, start, limit)
         return shipped if self.parts.learner is None else self.parts.learner(shipped)
 
     def loss(self) -> Loss:
@@ -369,9 +353,7 @@ class Search:
         return draw(rng, self.shape, self.labels, len(self.learners))
 
     def restart(self, seed: int, generations: int = GENERATIONS) -> Finding:
-        """One population from its first draw to its last generation; the same seed, the same finding. Games
-        that claim nothing are not played.
-        """
+        """One population from its first draw to its last generation; the same seed, the same finding."""
         began = time.perf_counter()
         rng = np.random.default_rng(seed)
         with jax.enable_x64(True):
@@ -401,9 +383,7 @@ class Search:
         return change(parents[int(first)], other, rng, self.labels, len(self.learners))
 
     def scores(self, crowd: list[Candidate], goal: str = "bound") -> Float64[np.ndarray, " p"]:
-        """How far each candidate is on the way to a regret beyond the claim `goal`, against the comparator
-        that the library found.
-        """
+        """How far each candidate is on the way to a regret beyond the claim `goal`, by our own comparator."""
         (rows, answers, weights), claims, limit = self._claims(crowd)
         comparator = into(limit, _difference(claims["comparator"]))
         least = total(self.kind.loss, rows, answers, weights, comparator)
@@ -415,9 +395,8 @@ class Search:
         rows, answers, weights = (part[0] for part in data)
         start = into(limit, _difference(claims["comparator"]))[0]
         least, _ = least_by_scipy(self.kind.loss, rows, answers, weights, float(limit[0]), start)
-        worst = {
-            name: float(excess(claims, name, np.array([least]), 1e-3)[0]) for name in CLAIMS if name in claims
-        }
+        made, found = [name for name in CLAIMS if name in claims], np.array([least])
+        worst = {name: float(excess(claims, name, found, 1e-3)[0]) for name in made}
         claim = max(worst, key=lambda name: worst[name])
         return worst[claim], claim
 
@@ -430,10 +409,8 @@ class Search:
         inputs, answers, sizes, weights = _stacked(crowd)
         used = weights[..., None] > 0
         targets = np.stack([1 - answers, answers], axis=-1) if self.labels else answers[..., None]
-        data = Batch(
-            *(jnp.asarray(part) for part in (inputs * used, targets * used, weights)),
-            size=jnp.asarray(sizes, jnp.int32),
-        )
+        parts = map(jnp.asarray, (inputs * used, targets * used, weights))
+        data = Batch(*parts, size=jnp.asarray(sizes, jnp.int32))
         if self._program is None:
             self._program = jax.jit(functools.partial(_play_all, games[0][1], self.kind.memory))
         played = jax.device_get(self._program(stacked, data))
@@ -443,9 +420,8 @@ class Search:
     def _claims(
         self, crowd: list[Candidate]
     ) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray], np.ndarray]:
-        """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
-        the library claims, and the cumulative loss of the iterates it played, counted here; the norm up to
-        which comparators count, for the difference of outputs where there are two.
+        """All samples of each candidate with their weights in the sum of losses; what the library claims, and
+        the loss of its iterates, counted here; the norm up to which comparators of `_difference` count.
         """
         inputs, answers, _, weights = _stacked(crowd)
         rows = inputs.reshape(len(crowd), -1, inputs.shape[-1])
@@ -557,18 +533,10 @@ def _play_all(static: Game, memory: str, numbers: Game, rounds: Batch) -> dict[s
         game: Game = eqx.combine(candidate[0], static)
         first: Batch = jax.tree.map(lambda leaf: leaf[0], candidate[1])
         zero = jnp.zeros((rounds.inputs.shape[-1], rounds.targets.shape[-1]))
-        losses = limited(
-            memory,
-            game.empty(zero, first, T * m),
-            first,
-            rounds=T,
-            samples=T * m,
-            key=jax.random.fold_in(key, 2**32 - 1),
-        )
+        empty, own = game.empty(zero, first, T * m), jax.random.fold_in(key, 2**32 - 1)
+        losses = limited(memory, empty, first, rounds=T, samples=T * m, key=own)
 
-        def draw_round(
-            now: tuple[Array, Batch], params: Array
-        ) -> tuple[tuple[Batch, Array, Array], dict[str, Array]]:
+        def draw_round(now: tuple[Array, Batch], params: Array) -> tuple[Any, dict[str, Array]]:
             t, batch = now
             return (batch, jax.random.fold_in(key, t), t == T), {"iterates": params}
 

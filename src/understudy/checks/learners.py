@@ -27,7 +27,7 @@ def learner(subject: str | AnyLearner, *, progress: Progress | None = None) -> R
 
     A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state,
     solution)``, both pure functions over pytrees, with ``state.params`` the parameters to play. The solution
-    is what ``solve`` gave, or None where nosubject was solved.
+    is what ``solve`` gave, or None where nothing was solved.
 
     >>> import understudy
     >>> understudy.checks.learner(understudy.ftl()).passed
@@ -160,7 +160,7 @@ def _stays_inside(subject: AnyLearner) -> tuple[bool | None, str]:
 def _certified(subject: AnyLearner) -> tuple[bool | None, str]:
     """The measured regret stays within the live certificate, round by round, on three kinds of stream."""
     if reason := why_not(Linear(), Squared(), subject, None):
-        return None, f"nosubject is certified: {reason}"
+        return None, f"nothing is certified: {reason}"
     worst = -np.inf
     noisy, labels = _stream(6, noise=0.5), _stream(6, labels=True)
     for loss, rounds in ((Squared(), _stream(6)), (Squared(), noisy), (CrossEntropy(), labels)):

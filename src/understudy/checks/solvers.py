@@ -77,10 +77,8 @@ def _norm(objective: Objective, params: Params) -> Array:
 
 
 def _objective(subject: Subject, loss: Loss, *, broken: bool = False) -> Objective:
-    """A problem with one minimiser, in the form the solver reads.
-
-    Full-batch solvers get noise, a tilt and a weight. Minibatch solvers get a problem that one W fits sample
-    by sample: with a constant step, or a line search, that is what they are promised to solve.
+    """A problem with one minimiser, in the form the solver reads. Full-batch solvers get noise, a tilt and a
+    weight, minibatch solvers one W that fits every sample: what they are promised to solve.
     """
     rng = np.random.default_rng(0)
     sampled = subject.minibatch

@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Sequence
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from .. import __version__
 from ..errors import UserError, shorten, suggest, unknown
@@ -27,9 +27,10 @@ from ..machine import VARIABLE, use_cache
 from ..progress import silent
 
 if TYPE_CHECKING:
+    from ..spec import Setting
     from .options import Options
 
-Field: TypeAlias = "dataclasses.Field[Any]"
+Field: TypeAlias = "dataclasses.Field[Setting]"
 
 NO_CACHE, DEBUG, QUIET, HELP_ALL = "--no-cache", "--debug", "--quiet", "--help-all"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
@@ -49,6 +50,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
         "card": "a model card beside a run's policy, or a folder for a hub",
         "report": "one HTML page about runs and studies, without a network",
+        "plot": "one figure of runs and studies, for a paper: return against labels and the like",
         "watch": "the same page on this machine, while runs go on",
         "experts list": "the experts that come with the package",
         "expert train": "train an expert of your own, with SAC, TD3, PPO or DQN",
@@ -60,6 +62,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Your own parts": {
         "check learner": "put a learner through the conformance suite",
         "check solver": "put a solver through the conformance suite",
+        "check policy": "put a policy through the conformance suite",
+        "check loss": "put a loss through the conformance suite",
+        "check ask": "put an ask rule through the conformance suite",
+        "check env": "put an environment through the conformance suite",
+        "check expert": "put an expert through the conformance suite",
         "check certificate": "search for a stream whose regret is above its certified bound",
     },
     "This installation": {
@@ -190,17 +197,19 @@ def _run(args: list[str]) -> int:
     if words is None:
         return 0
     options = parse(words, [word for word in rest if word not in (NO_CACHE, QUIET)])
+    command = function_of(words)
     with contextlib.ExitStack() as around:
         if NO_CACHE in rest:
             around.enter_context(_no_cache())
         else:
             use_cache()
-        around.enter_context(silent(QUIET in rest))
+        if QUIET in rest:
+            around.enter_context(silent())
         if "--json" in rest:  # then the output is one line, and tables go to the error stream
             from ..report.tables import json_only
 
             around.enter_context(json_only())
-        return int(function_of(words)(options) or 0)
+        return int(command(options) or 0)
 
 
 @contextlib.contextmanager

@@ -18,8 +18,6 @@ from .options import Folder, Name, Options
 if TYPE_CHECKING:
     from ..checks.base import Report
     from ..checks.certificates import Finding
-    from ..learners import AnyLearner
-    from ..solvers import AnySolver
 
 
 class CheckLearner(Options, settings=OPTIONS["learner"]):
@@ -34,6 +32,43 @@ class CheckSolver(Options):
 
     solver: Positional[Annotated[str, arg(metavar="SOLVER")]]
     """A solver's name, or your own as module:function."""
+
+
+class CheckPolicy(Options):
+    """Put a policy through the conformance suite."""
+
+    policy: Positional[Annotated[str, arg(metavar="POLICY")]]
+    """A policy's name, or your own as module:Class."""
+
+
+class CheckLoss(Options):
+    """Put a loss through the conformance suite."""
+
+    loss: Positional[Annotated[str, arg(metavar="LOSS")]]
+    """A loss's name, or your own as module:Class."""
+
+
+class CheckAsk(Options):
+    """Put an ask rule through the conformance suite."""
+
+    ask: Positional[Annotated[str, arg(metavar="RULE")]]
+    """A rule with its number, as in random:10, or your own as module:Class."""
+
+
+class CheckEnv(Options):
+    """Put an environment through the conformance suite."""
+
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """A Gymnasium id, or your own as module:function."""
+
+
+class CheckExpert(Options):
+    """Put an expert through the conformance suite, on states of random play."""
+
+    expert: Positional[Annotated[str, arg(metavar="EXPERT")]]
+    """What train takes as --expert: a name, an archive, module:function."""
+    env: Positional[Annotated[str, arg(metavar="ENV")]]
+    """The environment: a Gymnasium id, or your own as module:function."""
 
 
 class CheckCertificate(Options, settings=OPTIONS["learner"]):
@@ -57,7 +92,7 @@ def learner(options: CheckLearner) -> int:
     from ..learners import LEARNERS
 
     part = LEARNERS.make(options.learner, options.given())
-    return _show_report(options.learner, lambda: _counted(checks.learner, part))
+    return _show_report(options.learner, functools.partial(checks.learner, part))
 
 
 def solver(options: CheckSolver) -> int:
@@ -66,7 +101,42 @@ def solver(options: CheckSolver) -> int:
     from ..solvers import SOLVERS
 
     part = SOLVERS.make(options.solver, {})
-    return _show_report(options.solver, lambda: _counted(checks.solver, part))
+    return _show_report(options.solver, functools.partial(checks.solver, part))
+
+
+def policy(options: CheckPolicy) -> int:
+    """0 when the policy passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.policy, functools.partial(checks.policy, options.policy))
+
+
+def loss(options: CheckLoss) -> int:
+    """0 when the loss passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.loss, functools.partial(checks.loss, options.loss))
+
+
+def ask(options: CheckAsk) -> int:
+    """0 when the ask rule passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.ask, functools.partial(checks.ask, options.ask))
+
+
+def env(options: CheckEnv) -> int:
+    """0 when the environment passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.env, functools.partial(checks.env, options.env))
+
+
+def expert(options: CheckExpert) -> int:
+    """0 when the expert passes every check, else 1."""
+    from .. import checks
+
+    return _show_report(options.expert, functools.partial(checks.expert, options.expert, options.env))
 
 
 def certificate(options: CheckCertificate) -> int:
@@ -85,19 +155,8 @@ def certificate(options: CheckCertificate) -> int:
         seed=options.seed,
         kind=options.kind,
         out=options.out,
-        progress=_tell,
     )
-    return _show_report(options.learner, search)
-
-
-def _counted(suite: Callable[..., Report], part: AnyLearner | AnySolver) -> Report:
-    """The suite's report, with a line for each check: compiling them takes a while."""
-    with stages("checks") as update:
-
-        def show(done: int, total: int, name: str) -> None:
-            update("checking", done, total)
-
-        return suite(part, progress=show)
+    return _show_report(options.learner, search, progress=_tell)
 
 
 def _tell(finding: Finding) -> None:
@@ -105,12 +164,15 @@ def _tell(finding: Finding) -> None:
     print(f"{finding.kind}: seed {finding.seed}, worst {finding.worst:+.1e}", file=sys.stderr, flush=True)
 
 
-def _show_report(name: str, suite: Callable[[], Report]) -> int:
+def _show_report(name: str, suite: Callable[..., Report], **how: Callable[..., None]) -> int:
+    """Prints what a suite finds; its progress, where `how` has none, as a bar: compiling takes a while."""
     from .. import checks
 
-    try:
-        report, failed = suite(), False
-    except checks.CheckError as error:
-        report, failed = error.report, True
+    with stages("checks") as update:
+        how = how or {"progress": lambda done, total, name: update("checking", done, total)}
+        try:
+            report, failed = suite(**how), False
+        except checks.CheckError as error:
+            report, failed = error.report, True
     tables.show(tables.verdicts(f"checks of {name}", report.rows))
     return int(failed)

@@ -91,9 +91,7 @@ def run(options: Demo) -> int:
 
 
 def _is_demo(out: Path) -> bool:
-    """Whether a folder holds what a demo makes and nothing else: it will be removed. A folder with a run of
-    somebody's own called default is none.
-    """
+    """Whether a folder holds what a demo makes and nothing else: it will be removed."""
     from ..runs import read_config
 
     if not (out / "default" / "config.json").is_file():

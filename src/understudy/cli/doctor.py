@@ -1,7 +1,5 @@
 """`understudy doctor`: what is installed, what it runs on, and where it keeps things."""
 
-# JAX leaves the members of its devices without types.
-# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import importlib.metadata

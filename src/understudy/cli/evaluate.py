@@ -68,7 +68,7 @@ def run(options: Evaluate) -> int:
         about |= {"first_is_better": found.answer, "episodes_needed": needed}
         rows.append((str(about["run"]), tables.within(*gap[:3])))
         rows.append(("  is the first better?", str(found)))
-    title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
+    title = f"difference from {told[0]['run']}, over {tables.many(options.episodes, 'common episode')}"
     tables.show(tables.facts(title, rows))
     tables.json_line({"runs": told})
     return 0
@@ -112,7 +112,7 @@ def _play_run(options: Evaluate, folder: Path) -> Played:
     theirs = Evaluation.read((summary or {}).get("expert_evaluation")) if own else None
     if theirs is not None and len(common := paired(evaluation, theirs)[0]):
         gap = tables.within(*intervals.difference(*paired(evaluation, theirs))[:3])
-        rows.insert(1, ("less the expert's", f"{gap}, {tables.many(len(common), 'pair')}"))
+        rows.insert(1, ("difference from the expert's", f"{gap}, {tables.many(len(common), 'pair')}"))
     tables.show(tables.facts(f"{title}: {tables.many(options.episodes, 'episode')}", rows))
     numbers = judged(evaluation, theirs) | {"episodes": options.episodes}
     told = {"env": make.name, "run": str(folder), **numbers, "returns": evaluation.returns.tolist()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -62,7 +63,9 @@ def text(words: str, options: type[Options], kinds: dict[str, tuple[type, bool]]
     return "\n\n".join([*parts, _block("", SHARED)])
 
 
-def _row(name: str, field: Any, hint: Any, said: str, kinds: dict[str, tuple[type, bool]]) -> tuple[str, str]:
+def _row(
+    name: str, field: dataclasses.Field[Any], hint: Any, said: str, kinds: dict[str, tuple[type, bool]]
+) -> tuple[str, str]:
     """An option with what it takes, and its text with its default."""
     option = "--" + name.replace("_", "-")
     kind, many = kinds[option]
@@ -87,7 +90,7 @@ def _metavar(hint: Any) -> str:
     return next((one.metavar for one in _inside(hint) if getattr(one, "metavar", None)), "")
 
 
-def _block(title: str, rows: Any) -> str:
+def _block(title: str, rows: Iterable[tuple[str, str]]) -> str:
     lines = [f"{title}:"] if title else []
     for name, said in rows:
         [first, *more] = _wrapped(said, " " * (NAMES + 4)) or [""]

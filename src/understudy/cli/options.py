@@ -74,7 +74,7 @@ class Options:
 
 
 @functools.cache
-def docs(options: type[Any]) -> dict[str, str]:
+def docs(options: type) -> dict[str, str]:
     """The text below each field of a class."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(options))).body
     assert isinstance(body, ast.ClassDef)

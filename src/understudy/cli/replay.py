@@ -1,11 +1,9 @@
 """`understudy replay`: a recorded stream in; ledger, certificate and plot out."""
 
-# JAX leaves the paths of trees without types.
-# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..policies import Params, Policy
+    from ..solvers import AnySolver
     from ..streams import Replay as Result
 
     Round = tuple[np.ndarray, np.ndarray]
@@ -72,6 +71,7 @@ def run(options: Replay) -> int:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
+    solver, tolerance, most, batch = _solver(options)
     with count_up(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
         result = replay(
             rounds,
@@ -82,7 +82,10 @@ def run(options: Replay) -> int:
             seed=options.seed,
             memory=options.memory,
             progress=lambda done, row: update(done),
-            **_solver(options),
+            solver=solver,
+            tolerance=tolerance,
+            max_iterations=most,
+            batch_size=batch,
         )
     outcome = _outcome(options, result)
     if options.out is not None:
@@ -103,14 +106,19 @@ def _policy(options: Replay) -> str | Policy:
     return Linear(bias=True)
 
 
-def _solver(options: Replay) -> dict[str, Any]:
+def _solver(options: Replay) -> tuple[str | AnySolver, float | None, int | None, int | None]:
+    """The solver, tolerance, most iterations and batch size; a `module:name` is made with them."""
     from ..solvers import SOLVERS
 
-    names = ("tolerance", "max_iterations", "batch_size")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if ":" in options.solver:
-        return {"solver": SOLVERS.make(options.solver, given)}
-    return {"solver": options.solver, **given}
+    given = {
+        "tolerance": options.tolerance,
+        "max_iterations": options.max_iterations,
+        "batch_size": options.batch_size,
+    }
+    if ":" not in options.solver:
+        return options.solver, options.tolerance, options.max_iterations, options.batch_size
+    own = SOLVERS.make(options.solver, {name: value for name, value in given.items() if value is not None})
+    return own, None, None, None
 
 
 def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:
@@ -125,9 +133,7 @@ def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:
         **options.given(),
         "policy": options.policy,
         "loss_function": options.loss,
-        "solver": options.solver,
-        "memory": options.memory,
-        "seed": options.seed,
+        **{name: getattr(options, name) for name in ("solver", "memory", "seed")},
         "rounds": result.ledger.rounds,
         "samples": int(result.ledger["samples"].sum()),
         **last,
@@ -144,20 +150,16 @@ def _write_folder(folder: Path, options: Replay, result: Result, outcome: dict[s
     from ..report import plots
 
     result.ledger.to_csv(folder / "ledger.csv")
-    seconds = result.times.tolist()
-    disk.write_file(
-        folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds})
-    )
+    seconds = {"round": range(1, len(result.times) + 1), "seconds": result.times.tolist()}
+    disk.write_file(folder / "times.csv", disk.to_csv(seconds))
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
     lasting = {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     text = disk.to_json(result.certificate._asdict() | lasting, indent=2)
     disk.write_file(folder / "certificate.json", text + "\n")
     if result.iterates is not None:
         disk.write_npz(folder / "iterates.npz", _stack(result.iterates))
-    plots.save(
-        plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
-        folder / "regret.png",
-    )
+    proved = result.certificate.kind == "certificate"
+    plots.save(plots.regret({options.learner: result.ledger}, bound=proved), folder / "regret.png")
 
 
 def _stack(iterates: list[Params]) -> dict[str, np.ndarray]:
@@ -168,9 +170,8 @@ def _stack(iterates: list[Params]) -> dict[str, np.ndarray]:
     named, _ = jax.tree_util.tree_flatten_with_path(iterates[0])  # pyright: ignore[reportUnknownVariableType]
     names = [jax.tree_util.keystr(at, simple=True, separator=".") for at, _ in named]  # pyright: ignore[reportUnknownVariableType]
     leaves = zip(*map(jax.tree.leaves, iterates), strict=True)
-    return {
-        name: np.stack(each) for name, each in zip(names if len(names) > 1 else ["w"], leaves, strict=True)
-    }
+    names = names if len(names) > 1 else ["w"]
+    return {name: np.stack(each) for name, each in zip(names, leaves, strict=True)}
 
 
 def read_stream(path: Path) -> list[Round]:

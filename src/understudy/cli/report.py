@@ -30,13 +30,10 @@ def run(options: Report) -> int:
     from ..report import tables
     from ..report.page import write_report
 
+    how = {name: getattr(options, name) for name in ("out", "moments", "seconds")}
     with stages("moments") as update:
-
-        def show(done: int, total: int, name: str) -> None:
-            update(name, done, total)
-
         file = write_report(
-            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=show
+            *options.paths, **how, progress=lambda done, total, name: update(name, done, total)
         )
     size = file.stat().st_size
     print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from tyro.conf import Positional, arg
 
@@ -73,6 +73,22 @@ SHOWN = 40
 """Most settings that are printed; all are in summary.csv."""
 
 
+class Where(TypedDict):
+    """Where runs are played."""
+
+    engine: str
+    workers: int | None
+    shard: int | None
+    retry_failed: bool
+
+
+class How(Where):
+    address: str | None
+    retries: int
+    sinks: tuple[str, ...]
+    keep: str | None
+
+
 def run(options: Sweep) -> int:
     """Prints the plan and, unless that is all, plays the study and prints what came of it."""
     from ..studies import Tuned, plan, plans, tune
@@ -85,7 +101,12 @@ def run(options: Sweep) -> int:
     check_keep(options.keep, options.out)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
-    where: dict[str, Any] = {n: getattr(options, n) for n in ("engine", "workers", "shard", "retry_failed")}
+    where: Where = {
+        "engine": options.engine,
+        "workers": options.workers,
+        "shard": options.shard,
+        "retry_failed": options.retry_failed,
+    }
     with stages() as show:
         if tuning:
             planned = plans(study, out=options.out, **tuning, **where, progress=show)
@@ -98,7 +119,7 @@ def run(options: Sweep) -> int:
         tables.json_line({title: {k: getattr(each, k) for k in told} for title, each in planned.items()})
         return 0
     began = time.perf_counter()
-    how: dict[str, Any] = {
+    how: How = {
         **where,
         "address": options.address,
         "retries": options.retries,
@@ -152,7 +173,9 @@ def study_of(options: Sweep) -> tuple[Study, dict[str, Any]]:
 
 
 def _show(study: Study, done: Results | Tuned) -> None:
-    """One line per setting, best average loss first; for a tuned study the choices."""
+    """One line per setting, best average loss first, and below them the expert's; for a tuned study the
+    choices.
+    """
     from ..report.account import ELSEWHERE, group_by_loss
     from ..studies import Tuned
 
@@ -165,28 +188,34 @@ def _show(study: Study, done: Results | Tuned) -> None:
             "runs": len(group.sources),
             "failed": sum(bool(run.trouble) for run in group.sources),
             "average loss": group.average_loss.middle,
-            "return": group.returned.middle,
-            "95 % interval": _ends(group.returned),
-            "less the expert's": group.difference.middle,
-            "its 95 % interval": _ends(group.difference),
+            "return": _spread(group.returned),
+            "minus the expert's": _spread(group.difference),
         }
         for group in groups
     ]
     names = [n for n in rows[0] if n in study.grid or any(repr(row[n]) != repr(rows[0][n]) for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
-    names += ["95 % interval"] if "95 % interval" not in names and rows[0]["95 % interval"] else []
-    _show_table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
+    experts = {group.env: group.expert for group in groups if math.isfinite(group.expert.middle)}
+    rows += [
+        dict.fromkeys(names)
+        | {"env": env, "return": _spread(expert)}
+        | {names[0]: f"expert, {env}" if names[0] == "env" else "expert"}
+        for env, expert in experts.items()
+    ]
+    title = "by average loss: means over seeds, ± half a 95 % interval"
+    _show_table(title, {name: [row[name] for row in rows] for name in names})
     if len({group.by_expert for group in groups}) > 1:
         who = ", ".join(dict.fromkeys(group.labels["learner"] for group in groups if group.by_expert))
         print(f"{who} stands last: {ELSEWHERE}.")
 
 
-def _ends(interval: Interval) -> str | None:
-    _, low, high, _ = interval
-    if not math.isfinite(low + high):
+def _spread(interval: Interval) -> str | None:
+    """A mean ± half of its interval, where there is one."""
+    middle, low, high, _ = interval
+    if not math.isfinite(middle):
         return None
-    least, most = (tables.returned(end, beside=interval[:3]) for end in (low, high))
-    return f"{least} to {most}"
+    mean, half = (tables.returned(one, beside=interval[:3]) for one in (middle, (high - low) / 2))
+    return f"{mean} ± {half}" if math.isfinite(high - low) else mean
 
 
 def _show_table(title: str, columns: Columns) -> None:

@@ -99,6 +99,9 @@ def outcome(result: Record) -> Table:
 
     summary = result.summary()
     theirs = summary["expert_return_mean"]
+    parts = ("collect", "solve", "comparator", "evaluate")
+    spent = {part: result.seconds[part] for part in parts}
+    seconds = " ".join(f"{part} {each:.{int(each < 100)}f}" for part, each in spent.items())
     rows: list[tuple[str, Value]] = [("labels", f"{summary['labels']:,}")]
     for name, about in summary.get("experts", {}).items():
         agrees = "" if about["agreement"] is None else f", agreement {about['agreement']:.3f}"
@@ -120,7 +123,8 @@ def outcome(result: Record) -> Table:
         if result.expert_evaluation:
             rows.append(("expert's return", _within(summary, "expert_return_mean", "expert_return")))
             if summary["difference"] is not None:
-                rows.append(("  policy's less it", _within(summary, "difference", "difference") + ", paired"))
+                gap = _within(summary, "difference", "difference")
+                rows.append(("  difference from it", f"{gap}, paired"))
         else:
             card = tables.returned(theirs, beside=[summary["return_mean"]])
             rows.append(("expert's return", f"{card} (its card, other episodes; --expert-episodes 20 plays)"))
@@ -136,9 +140,7 @@ def outcome(result: Record) -> Table:
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(result.certificate)
-    parts = ("collect", "solve", "comparator", "evaluate")
-    spent = {part: result.seconds[part] for part in parts}
-    rows.append(("seconds", " ".join(f"{part} {each:.{int(each < 100)}f}" for part, each in spent.items())))
+    rows.append(("seconds", seconds))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
     return tables.facts(

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from ..disk import Json
     from ..nested import Info, Nested, Space
     from ..spec import Setting
+    from .pure import PureEnv
 
-    Env = gym.Env[Any, Any]
+    Env = gym.Env[Nested, Nested]
     """An environment of Gymnasium's."""
     Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -160,11 +161,13 @@ class WithInfos(gym.Wrapper):
             parts[name] = gym.spaces.Box(-np.inf, np.inf, value.shape)
         self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
 
-    def reset(self, **options: Any) -> tuple[dict[str, Nested], dict[str, Any]]:
-        seen, info = self.env.reset(**options)
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Json] | None = None
+    ) -> tuple[dict[str, Nested], dict[str, Nested]]:
+        seen, info = self.env.reset(seed=seed, options=options)
         return self._beside(seen, info), info
 
-    def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Nested]]:
         seen, reward, terminated, truncated, info = _five(self.env.step(action))
         return self._beside(seen, info), reward, terminated, truncated, info
 
@@ -205,7 +208,7 @@ def has_limit(env: Any) -> bool:
         env = env.env
 
 
-def _takes(function: Callable[..., Any], name: str) -> bool:
+def _takes(function: Callable[..., Env | PureEnv], name: str) -> bool:
     try:
         takes = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -413,7 +416,8 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
         return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
-        direct = mujoco.rules_of(first) if make.by_id and not infos else None
+        own = type(first.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
+        direct = mujoco.rules_of(first) if own and make.by_id and not infos else None
         env: VectorEnv
         if direct is not None:
             env = mujoco.MujocoVector(first, *direct, count, threads)

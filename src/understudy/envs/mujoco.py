@@ -7,10 +7,6 @@ follow Gymnasium's formulas, operation by operation: a row of `RULES` for each c
 functions read the options of Gymnasium's own object. Resets are Gymnasium's.
 """
 
-# pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# The options of Gymnasium's environments are private attributes, and MuJoCo's models have no types.
-
 from __future__ import annotations
 
 import dataclasses
@@ -278,6 +274,7 @@ def rules_of(env: Env) -> tuple[Rules, int] | None:
     None for what Gymnasium must step itself: other classes, a wrapper that does something, no step limit,
     a window that shows every step, or a model whose observations do not fit the rules.
 
+    >>> import gymnasium as gym
     >>> rules_of(gym.make("CartPole-v1")) is None, rules_of(gym.make("Ant-v5"))[1]
     (True, 1000)
     """

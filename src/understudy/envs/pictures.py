@@ -116,13 +116,13 @@ class Stage:
             if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
                 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame warns of a missing screen
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else pygame prints a greeting
+        os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # else SDL takes SIGTERM and nothing ends
         self._name, self.env = make.name, None
         try:
             self.env: Any = make(render_mode="rgb_array")
             if is_pure(self.env):
-                raise UserError(
-                    f"env: {make.name} draws no pictures; name another with env, as in --env CartPole-v1."
-                )
+                hint = "name another with env, as in --env CartPole-v1"
+                raise UserError(f"env: {make.name} draws no pictures; {hint}.")
             _can_draw(self.env)
             self.seen, self.info = self.env.reset(seed=seed)
             self._camera = Camera(self.env)

@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from ..nested import Nested as Nested
     from ..nested import Space as Space
     from ..policies import Network
-    from .answers import checked, seeing
+    from .answers import checked, seeing, several
     from .callables import Predictor, batched, from_callable, from_predictor, from_remote, pure
     from .human import Person, person
     from .networks import save
-    from .routing import several
     from .shipped import card, dynamic_programming, for_env, get, names, value_iteration
     from .training import train
 
@@ -179,11 +178,10 @@ def is_single(observation: Any, space: Space) -> bool:
 
 
 _HOMES = {
-    "answers": ("checked", "seeing"),
+    "answers": ("checked", "seeing", "several"),
     "callables": ("batched", "from_callable", "from_predictor", "from_remote", "pure"),
     "networks": ("save",),
     "human": ("person",),
-    "routing": ("several",),
     "shipped": ("card", "dynamic_programming", "for_env", "get", "names", "value_iteration"),
     "training": ("train",),
 }

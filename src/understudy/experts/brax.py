@@ -6,7 +6,7 @@ file they are read from flax's msgpack (``flax.serialization.to_bytes(params)``)
 such as 0/mean, 0/std, 1/params/hidden_0/kernel. brax's own save_params writes a pickle, which is never read.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # What a stranger's file holds is unknown until it is looked at.
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import re
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
@@ -27,12 +26,11 @@ from ..errors import UserError, damaged
 from ..nested import nest
 from ..policies import Normaliser
 from . import Expert
-from .networks import from_layers
+from .networks import existing, from_layers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..nested import Nested
     from . import Space
 
 KEYS = ("state", "proprio", "obs")
@@ -41,12 +39,13 @@ KEYS = ("state", "proprio", "obs")
 
 def load(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Expert:
     """The expert in a file with brax's parameters; see `from_params` for the options."""
-    path = Path(path)
-    what = f"file {path.name!r}"
-    if not os.path.isfile(path):
-        raise UserError(f"expert: there is no file {path}.")
+    path, what = existing(path, "file")
     with damaged(what):
-        tree = _archive(path, what) if path.suffix == ".npz" else unpack(path.read_bytes(), what)
+        if path.suffix == ".npz":  # arrays, nested by their names
+            named = disk.read_npz(path, what).items()
+            tree = nest([(tuple(re.split(r"[/.]", key)), array) for key, array in named]) if named else {}
+        else:
+            tree = unpack(path.read_bytes(), what)
     return from_params(tree, what=what, name=name or path.stem, **options)
 
 
@@ -117,12 +116,6 @@ def _numbers(value: ArrayLike, what: str) -> np.ndarray:
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise UserError(f"{what}: holds an array that is not of finite numbers.")
     return np.ascontiguousarray(numbers, np.float32)
-
-
-def _archive(path: Path, what: str) -> Nested:
-    """The arrays of an .npz, nested by their names."""
-    arrays = [(tuple(re.split(r"[/.]", name)), array) for name, array in disk.read_npz(path, what).items()]
-    return nest(arrays) if arrays else {}
 
 
 Value: TypeAlias = "bool | int | float | str | bytes | np.ndarray | list[Value] | dict[str, Value] | None"
@@ -221,9 +214,7 @@ class _Reader:
         code, inside = self.number(">b"), _Reader(self.take(size), self.what)
         if code not in (1, 3):
             raise UserError(f"{self.what}: holds an extension {code}, which is not accepted.")
-        parts: Any = inside.value(
-            max(depth + 1, DEEP - 2)
-        )  # a list with a list in it, and no extension again
+        parts: Any = inside.value(max(depth + 1, DEEP - 2))  # lists in a list, and no extension again
         shape, kind, data = parts if isinstance(parts, list) and len(parts) == 3 else (None, None, None)
         whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
         if kind not in KINDS or shape is None or not whole or not isinstance(data, bytes):

@@ -112,9 +112,8 @@ def from_callable(
 
     def ask(observations: Nested, infos: Infos) -> ArrayLike:
         if takes_info is not None and infos is None:
-            raise UserError(
-                f"expert {name!r}: takes the environment's {takes_info}, which was not given to it."
-            )
+            told = f"takes the environment's {takes_info}, which was not given to it"
+            raise UserError(f"expert {name!r}: {told}.")
         observations = copy_batch(
             observations
         )  # the policy learns from these; an expert may write to its own
@@ -185,9 +184,8 @@ def from_predictor(
     def answer(observations: Nested) -> np.ndarray:
         pair = call(copy_batch(observations), deterministic=True)
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UserError(
-                f"expert {name!r}: its predict gave {type(pair).__name__}, not a pair; {LIKE_SB3}."
-            )
+            kind = type(pair).__name__
+            raise UserError(f"expert {name!r}: its predict gave {kind}, not a pair; {LIKE_SB3}.")
         if pair[1] is not None and "state" in takes:
             raise UserError(
                 f"expert {name!r}: its predict gave a state, so it remembers; give a function of one "
@@ -407,11 +405,7 @@ def outcomes(
 
 
 def in_thread(function: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
-    """The call under way in a thread of its own.
-
-    A pool would be joined when the program ends, and one call that hangs would hang it; a daemon thread is
-    not. Starting one costs less than 0.1 ms, nothing beside an expert that is slow.
-    """
+    """The call under way in a daemon thread: a pool would be joined in the end, and a call may hang."""
     future: Future[T] = Future()
 
     def run() -> None:

@@ -3,7 +3,8 @@ dense layers of another library. What such a network makes of an image before it
 for a linear policy, and `start` begins a student with its parameters.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -58,9 +59,14 @@ def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | 
     """
     path = Path(path)
     policy, card = TrainedPolicy.read(path, "expert", expert_card)
-    return from_policy(
-        policy, {**_card_of_run(path), **card} if path.is_dir() else {"name": path.stem, **card}
-    )
+    return from_policy(policy, (_card_of_run(path) if path.is_dir() else {"name": path.stem}) | card)
+
+
+def existing(path: str | os.PathLike[str], kind: str) -> tuple[Path, str]:
+    """The path of a foreign file, which must be there, and what sentences about it call it."""
+    if not os.path.isfile(path):
+        raise UserError(f"expert: there is no {kind} {Path(path)}.")
+    return Path(path), f"{kind} {Path(path).name!r}"
 
 
 def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
@@ -161,9 +167,7 @@ def from_layers(
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
             raise UserError(f"{what}: its statistics of observations are not finite and positive.")
     params = [dict(layer) for layer in layers]
-    params[-1] = {
-        name: np.ascontiguousarray(part[..., : actions.outputs]) for name, part in params[-1].items()
-    }
+    params[-1] = {k: np.ascontiguousarray(part[..., : actions.outputs]) for k, part in params[-1].items()}
     policy = MLP(tuple(layer["bias"].size for layer in params[:-1]), activation, head)
     require_fit(what, policy, params, takes, actions.outputs)
     network = Network(policy, params, rows_of(seen, True, what), actions.plays, normaliser)

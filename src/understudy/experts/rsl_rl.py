@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from ..errors import UserError, damaged
 from ..policies import Normaliser
 from . import Expert
-from .networks import from_layers
+from .networks import existing, from_layers
 from .sb3 import torchfile
 from .sb3.layout import dense_layers
 
@@ -50,10 +49,7 @@ def load(
     unless it is given. `who`: "actor", "student" or "teacher", where the checkpoint has several (default: the
     first of these that it has). Recurrent and convolutional networks are refused.
     """
-    path = Path(path)
-    what = f"checkpoint {path.name!r}"
-    if not os.path.isfile(path):
-        raise UserError(f"expert: there is no checkpoint {path}.")
+    path, what = existing(path, "checkpoint")
     if who is not None and who not in WHO:
         raise UserError(f"who: {who!r} is not accepted; accepted: {', '.join(WHO)}.")
     with damaged(what):
@@ -62,6 +58,7 @@ def load(
         owner, tensors, prefix = _network(states, who, what)
         normaliser = _normaliser(states, tensors, owner)
         layers = dense_layers({k: v for k, v in tensors.items() if k.startswith(f"{prefix}.")}, prefix, what)
+        made = {"algorithm": f"rsl_rl, its {owner}", "made": f"read from {path.name}"}
         return from_layers(
             layers,
             what,
@@ -69,11 +66,7 @@ def load(
             action_space=action_space,
             activation=activation or "elu",
             normaliser=normaliser,
-            card={
-                "name": name or path.stem,
-                "algorithm": f"rsl_rl, its {owner}",
-                "made": f"read from {path.name}",
-            },
+            card={"name": name or path.stem, **made},
         )
 
 
@@ -82,12 +75,12 @@ def _network(
 ) -> tuple[str, Mapping[str, np.ndarray], str]:
     """Whose network it is, the tensors it is among, and what its layers are called."""
     whole = states.get("model_state_dict", {})
-    choices = {
-        owner: (states[f"{owner}_state_dict"], "mlp") for owner in WHO if f"{owner}_state_dict" in states
-    }
+    choices: dict[str, tuple[Mapping[str, np.ndarray], str]] = {}
     for owner in WHO:
-        if any(key.startswith(f"{owner}.") for key in whole):
-            choices.setdefault(owner, (whole, owner))
+        if (own := states.get(f"{owner}_state_dict")) is not None:
+            choices[owner] = own, "mlp"
+        elif any(key.startswith(f"{owner}.") for key in whole):
+            choices[owner] = whole, owner
     chosen = who or next((owner for owner in WHO if owner in choices), "actor")
     if chosen not in choices:
         there = ", ".join(choices) or "none of these"

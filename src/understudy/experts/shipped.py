@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Required, TypedDict
@@ -20,9 +21,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from .. import disk
 from ..envs.gymnasium import maker
-from ..errors import UserError, check_name, damaged, suggest
+from ..errors import UserError, damaged, suggest, unknown
 from . import Expert
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ FOLDER = Path(__file__).parent / "weights"
 
 @functools.cache
 def _cards() -> Mapping[str, Card]:
-    return {path.stem: disk.read_json(path, "expert") for path in sorted(FOLDER.glob("*.json"))}
+    return {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
 
 
 def names() -> list[str]:
@@ -72,7 +72,8 @@ def names() -> list[str]:
 
 def card(name: str) -> Card:
     """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
-    check_name("expert", name, _cards())
+    if name not in _cards():
+        raise unknown("expert", name, _cards())
     return {**_cards()[name]}
 
 

@@ -10,8 +10,9 @@ are the episode under way, which begins anew, and NumPy's generator, which draws
 therefore as good as an uninterrupted one, but not the same number by number.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false, reportPrivateUsage=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false, reportUnknownLambdaType=false
+# pyright: reportPrivateUsage=false
 # SBX and Stable-Baselines3 are extras, which may be absent where types are checked.
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> 
     """
     check_name("algo", algo, RECIPES)
     base, family = RECIPES[algo], re.sub(r"-v\d+$", "", env_id).rpartition(":")[2]
-    said = {
-        key: value.tolist() if hasattr(value, "tolist") else value for key, value in (changes or {}).items()
-    }
+    said = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in (changes or {}).items()}
     for key, value in said.items():
         check_name(f"settings of {algo}", key, base)
         _check_setting(key, value, base[key])
@@ -94,14 +93,6 @@ def _check_setting(key: str, value: Any, usual: Json) -> None:
         raise UserError(f"settings: {key} = {value!r} is not {wanted}.")
 
 
-class Moments(Protocol):
-    """Running statistics of observations or returns."""
-
-    mean: np.ndarray
-    var: np.ndarray
-    count: float
-
-
 class Model(Protocol):
     """A model of SBX, as far as it is read here."""
 
@@ -120,7 +111,6 @@ class Model(Protocol):
 
 TO_SBX = {
     "learning_rate": "learning_rate",
-    "critic_learning_rate": "qf_learning_rate",
     "batch_size": "batch_size",
     "gamma": "gamma",
     "tau": "tau",
@@ -213,9 +203,8 @@ def _check_spaces(make: Maker) -> tuple[spaces.Box, spaces.Box | spaces.Discrete
             f"env: {make.name} shows {seen}; experts are trained on vectors, a Box of one dimension "
             "(gymnasium.wrappers.FlattenObservation makes one)."
         )
-    if isinstance(action, spaces.Box) and len(action.shape) == 1 and action.is_bounded():
-        return seen, action
-    if isinstance(action, spaces.Discrete) and action.start == 0:
+    bounded = isinstance(action, spaces.Box) and len(action.shape) == 1 and action.is_bounded()
+    if bounded or (isinstance(action, spaces.Discrete) and action.start == 0):
         return seen, action
     raise UserError(
         f"env: {make.name} takes {action}; experts are trained for Box actions of one dimension with "
@@ -243,7 +232,7 @@ def trees(model: Model) -> dict[str, dict[str, Any]]:
     }
 
 
-def _statistics(model: Model) -> dict[str, Moments]:
+def _statistics(model: Model) -> dict[str, Any]:
     """The running means and variances of observations and returns, where there are any."""
     env = model.get_vec_normalize_env()
     return {} if env is None else {"obs_rms": env.obs_rms, "ret_rms": env.ret_rms}
@@ -384,21 +373,15 @@ class Looks:
     def _about(self, returns: np.ndarray, when: str) -> dict[str, Json]:
         assert self.best is not None
         measured = {"mean": returns.mean(), "std": returns.std(), "lowest": returns.min()}
-        measured = {name: round(float(value), 1) for name, value in measured.items()}
+        returned: dict[str, Json] = {name: round(float(value), 1) for name, value in measured.items()}
+        returned |= {"episodes": len(returns), "policy": "deterministic", "measured": when}
         settings = f"made with {self.env_kwargs}" if self.env_kwargs else "Gymnasium defaults"
         software = versions(("sbx-rl", "jax", "gymnasium", "mujoco")).items()
         return {
             "name": self.name,
             "environments": [self.make.name],
             "settings": f"{settings}; plays without exploration.",
-            "returns": {
-                self.make.name: {
-                    **measured,
-                    "episodes": len(returns),
-                    "policy": "deterministic",
-                    "measured": when,
-                }
-            },
+            "returns": {self.make.name: returned},
             "made": f"{self.best.steps:,} of {self.chosen['steps']:,} environment steps, seed {self.seed}, "
             f"{', '.join(f'{name} {version}' for name, version in software)}.",
             "training": {  # what took how long is here alone: the rest is the same for the same seed

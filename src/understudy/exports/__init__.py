@@ -96,7 +96,6 @@ def _read(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record
         path = best_folder(path)
         return Record.load(path), path.resolve().name
     if not place(path).is_file():
-        raise UserError(
-            f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."
-        )
+        told = f"there is no file or folder {str(what)!r}; name a run's folder or a .safetensors"
+        raise UserError(f"export: {told}.")
     return TrainedPolicy.read(path, "export")[0], place(path).stem

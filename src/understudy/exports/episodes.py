@@ -56,9 +56,7 @@ class Steps(NamedTuple):
 
 
 def split(run: Record) -> list[Steps]:
-    """The episodes of a run, in the order of their first steps. Demonstrations, and labels before a break,
-    belong to none.
-    """
+    """The episodes of a run by their first steps. Demonstrations and labels before a break are in none."""
     flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
     played = (np.arange(len(flags)) >= run.demos) & (flags & BREAK == 0)
     breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds

@@ -181,9 +181,7 @@ def _add_normaliser(g: Graph, normaliser: Normaliser, row: str) -> str:
 
 
 def _add_network(g: Graph, policy: Policy, row: str, *, as_bytes: bool) -> str:
-    """Adds the operations of a policy on rows (n, width) and returns the name of its outputs; `as_bytes`: the
-    rows are numbers from 0 to 255.
-    """
+    """Adds a policy on rows (n, width), `as_bytes` from 0 to 255; returns the name of its outputs."""
     # The very class, as a subclass may compute something else.
     if type(policy) is Tabular:
         return g.add("Gather", NETWORK, row, axis=0)

@@ -65,9 +65,8 @@ class _Writer:
 
     def __init__(self, folder: Path, task: str, fps: int):
         names = ("pyarrow", "pyarrow.parquet", "pandas")
-        self._arrow, self._parquet, self._pandas = (
-            import_extra(name, "export: LeRobot", "tables") for name in names
-        )
+        libraries = (import_extra(name, "export: LeRobot", "tables") for name in names)
+        self._arrow, self._parquet, self._pandas = libraries
         self._folder, self._task, self._fps = folder, task, fps
         self._data = _Files(folder, DATA_PATH, DATA_SIZE)
         self._episodes = _Files(folder, EPISODES_PATH, DATA_SIZE)
@@ -91,15 +90,10 @@ class _Writer:
     def add(self, episode: Episode) -> None:
         """Writes the steps of one more episode."""
         columns = self._columns(episode)
-        pictures = {
-            name: as_rgb(part) for name, part in columns.items() if is_picture(part.dtype, part.shape[1:])
-        }
-        row: dict[str, disk.Json] = {
-            "episode_index": self.count,
-            "tasks": [self._task],
-            "length": len(episode),
-        }
-        row |= {"dataset_from_index": self._frames, "dataset_to_index": self._frames + len(episode)}
+        shown = {name: part for name, part in columns.items() if is_picture(part.dtype, part.shape[1:])}
+        pictures, count = {name: as_rgb(part) for name, part in shown.items()}, len(episode)
+        row: dict[str, disk.Json] = {"episode_index": self.count, "tasks": [self._task], "length": count}
+        row |= {"dataset_from_index": self._frames, "dataset_to_index": self._frames + count}
         for name, frames in pictures.items():
             row |= self._add_video(name, frames)
         cells = {name: _cells(self._arrow, part) for name, part in columns.items() if name not in pictures}
@@ -114,7 +108,7 @@ class _Writer:
         if not self.count:
             self._features = {name: self._feature(part, name in pictures) for name, part in columns.items()}
         self._rows.append(row)
-        self.count, self._frames = self.count + 1, self._frames + len(episode)
+        self.count, self._frames = self.count + 1, self._frames + count
         if len(self._rows) == CHUNK:
             self._write_episodes()
 

@@ -16,7 +16,6 @@ from .objective import (
     tiny,
     triangle,
     zeros,
-    zeros_like,
 )
 from .statistics import Counts, Statistics, Unkept, empty_counts, empty_statistics
 
@@ -33,4 +32,3 @@ __all__ = [
 ]
 __all__ += ["Window", "batch", "empty_counts", "empty_samples", "empty_statistics", "epsilon", "limited"]
 __all__ += ["orthonormal", "parse_memory", "plain", "reservoir", "tiny", "triangle", "window", "zeros"]
-__all__ += ["zeros_like"]

@@ -5,8 +5,7 @@ remembered is scaled up to the number of rounds. FTL does not notice a scale; a 
 since its weight Λ_t grows with the rounds while a bare window's sum does not.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations

@@ -100,11 +100,6 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return jax.device_put(np.zeros(shape, like.dtype))
 
 
-def zeros_like(tree: Tree) -> Tree:
-    """The tree with `zeros` for leaves."""
-    return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf), tree)
-
-
 def epsilon(values: Array) -> float:
     """The rounding unit of the values' type: 1 and 1 + epsilon are neighbours."""
     return float(jnp.finfo(values.dtype).eps)

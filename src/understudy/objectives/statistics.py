@@ -2,7 +2,7 @@
 label counts (tabular policy, cross-entropy).
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
 # JAX and optax say little of the types of their trees.
 

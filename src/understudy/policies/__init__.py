@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UserError, unknown
 from ..registry import Registry
 from .acting import Encoded, Encoder, Network, Seen, require_fit, softmax
-from .base import Linear, Params, Policy, Tabular, count, flat, norm
+from .base import Linear, Params, Policy, Tabular, flat, norm
 from .camera import Camera
-from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite
+from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite_rows, require_finite
 from .gru import GRU
 from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
@@ -18,6 +18,8 @@ from .trained import TrainedPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..disk import Json
 
 POLICIES: Registry[Policy] = Registry(
     "policy",
@@ -27,10 +29,12 @@ POLICIES: Registry[Policy] = Registry(
 )
 
 
-def from_config(config: Mapping[str, Any]) -> Policy:
+def from_config(config: Mapping[str, Json]) -> Policy:
     """The policy that `Policy.config()` described; fields that it does not have are left out."""
     name = config["policy"]
-    if name not in POLICIES:  # never module:name, which would let a file choose what is imported
+    if (
+        not isinstance(name, str) or name not in POLICIES
+    ):  # never module:name, which would let a file choose what is imported
         raise unknown("policy", name, POLICIES.names())
     maker = POLICIES.maker(name)
     if not (isinstance(maker, type) and issubclass(maker, Policy)):
@@ -41,5 +45,6 @@ def from_config(config: Mapping[str, Any]) -> Policy:
 
 __all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "History"]
 __all__ += ["Linear", "NatureCNN", "Network", "Normaliser", "Observations", "Params", "Policy", "Recalled"]
-__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "norm", "not_finite"]
+__all__ += ["Seen", "Tabular", "TrainedPolicy", "flat", "from_config", "norm", "not_finite_rows"]
+__all__ += ["require_finite"]
 __all__ += ["require_fit", "softmax"]

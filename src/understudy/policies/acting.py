@@ -9,7 +9,7 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -172,7 +172,7 @@ def features(policy: NatureCNN, params: Params) -> Forward:
     _, seen = _SEEN.setdefault(key, (frozen, {}))
     while len(_SEEN) > 8:
         _SEEN.pop(next(iter(_SEEN)))
-    kept = jax.device_put(frozen, _host())
+    kept = _on_host(frozen)
 
     def see(x: np.ndarray) -> np.ndarray:
         image = x.tobytes()
@@ -186,12 +186,13 @@ def features(policy: NatureCNN, params: Params) -> Forward:
     return see
 
 
-def _host() -> Any:
-    """The processor beside an accelerator, for JAX to compute on; None: where it computes anyway."""
+def _on_host(params: Params) -> Params:
+    """Parameters on the processor beside an accelerator, where there is one."""
     try:
-        return None if jax.default_backend() == "cpu" else jax.local_devices(backend="cpu")[0]
+        host = None if jax.default_backend() == "cpu" else jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX_PLATFORMS names the accelerator alone
-        return None
+        host = None
+    return jax.device_put(params, host)
 
 
 def _program(policy: Policy, method: str) -> Callable[..., Array]:

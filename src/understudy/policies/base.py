@@ -157,11 +157,6 @@ def norm(params: Params) -> Array:
     return optax.tree.norm(leaves[0] if len(leaves) == 1 else ravel_pytree(params)[0])
 
 
-def count(params: Params) -> int:
-    """How many numbers the parameters hold."""
-    return sum(leaf.size for leaf in jax.tree.leaves(params))
-
-
 def flat(values: Array) -> Array:
     """Rows (…, k) as (n, k): those of sequences one after another."""
     return values.reshape(-1, values.shape[-1])

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from jax import Array
 
-from ..errors import UserError, check_name
+from ..errors import UserError, unknown
 from ..nested import batch_size, part_at, take
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ Numeric = TypeVar("Numeric", np.ndarray, Array)
 NUMPY: ModuleType = np
 JAX: ModuleType = jnp
 """The functions that both have: which of them a function calls is known when it runs."""
+NOTHING = np.zeros(0, np.int64)
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -79,9 +80,8 @@ class Observations:
         self.leaves = tuple(leaves)
         self.width = sum((leaf.width for leaf in self.leaves), 0)
         kinds = {leaf.kind for leaf in self.leaves}
-        self.dtype = np.dtype(
-            np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
-        )
+        kind = np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
+        self.dtype = np.dtype(kind)
         self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
 
     @classmethod
@@ -274,12 +274,27 @@ def as_array(value: Nested) -> Nested:
     return value if on_device(value) else np.asarray(value)
 
 
+def not_finite_rows(rows: np.ndarray) -> np.ndarray:
+    """The numbers of rows (n, width) that hold a nan or an infinity."""
+    # The sum of finite numbers is finite, or too large; then one looks closer.
+    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
+        return NOTHING
+    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
+
+
+def require_finite(rows: np.ndarray) -> None:
+    """Refuses rows (n, width) that hold a nan or an infinity."""
+    for number in not_finite_rows(rows):
+        raise not_finite(rows[number])
+
+
 def not_finite(row: np.ndarray) -> UserError:
     """The error of a row that holds a nan or an infinity."""
     shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
     return UserError(f"environment: the observation {shown} is not finite.")
 
 
+KINDS = ("box", "discrete", "multi")
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
 
@@ -303,6 +318,16 @@ class Actions:
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
     dtype: str = "float32"
+    size: int = dataclasses.field(init=False, repr=False)
+    """How many numbers a played action is."""
+    outputs: int = dataclasses.field(init=False, repr=False)
+    categorical: bool = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        size = math.prod(self.shape)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "outputs", sum(self.counts) if self.counts else size)
+        object.__setattr__(self, "categorical", bool(self.counts))
 
     @classmethod
     def of(cls, space: Space) -> Actions:
@@ -334,14 +359,6 @@ class Actions:
             return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
         counts, starts = (np.reshape(numbers, self.shape) for numbers in (self.counts, self.starts))
         return spaces.MultiDiscrete(counts, start=starts)
-
-    @property
-    def outputs(self) -> int:
-        return sum(self.counts) if self.counts else self.size
-
-    @property
-    def categorical(self) -> bool:
-        return bool(self.counts)
 
     @property
     def bounded(self) -> bool:
@@ -376,9 +393,7 @@ class Actions:
         return tuple(None if edge is None else edge.astype(np.float64) for edge in (self.low, self.high))  # type: ignore[return-value]
 
     def spread(self, drawn: Numeric) -> Numeric:
-        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to
-        1: uniform within the bounds, or equal chances for all choices.
-        """
+        """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""
         return drawn if self.categorical else self.low + (self.high - self.low) * drawn  # type: ignore[operator,return-value]
 
     def targets(self, labels: Numeric, kind: str = "action") -> Numeric:
@@ -395,20 +410,15 @@ class Actions:
         action = np.asarray(row, self.dtype).reshape(self.shape)
         return np.int64(action) if self.kind == "discrete" else action
 
-    @property
-    def size(self) -> int:
-        """How many numbers a played action is."""
-        return math.prod(self.shape)
-
     def config(self) -> dict[str, Json]:
-        plain = dataclasses.asdict(self)
-        return {
-            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
-        }
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+        wide = {k: v.astype(np.float64).tolist() for k, v in plain.items() if isinstance(v, np.ndarray)}
+        return plain | wide
 
     @classmethod
     def from_config(cls, config: Mapping[str, Json]) -> Actions:
-        check_name("actions", config["kind"], ("box", "discrete", "multi"))
+        if config["kind"] not in KINDS:
+            raise unknown("actions", config["kind"], KINDS)
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place
@@ -429,9 +439,8 @@ def single_bounds(space: Space) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
         low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
     low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
-    return low, np.where(
-        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
-    )
+    less = np.nextafter(high, np.float32(-np.inf))
+    return low, np.where(np.isfinite(high) & (high > space.high), less, high)
 
 
 @final
@@ -468,9 +477,8 @@ class Normaliser:
         if isinstance(rows, jax.Array) or len(columns) == len(which):
             columns = np.arange(len(which))
         else:  # of images with numbers beside them the numbers alone, some rows at a time
-            pairs = (
-                columns if len(columns) > 1 else columns.repeat(2)
-            )  # the sum of a single column rounds otherwise
+            # The sum of a single column rounds otherwise.
+            pairs = columns if len(columns) > 1 else columns.repeat(2)
             pieces = range(0, len(rows), PIECE)
             rows = np.concatenate([np.asarray(rows[first : first + PIECE])[:, pairs] for first in pieces])
         mean, scale = np.zeros(len(which)), np.ones(len(which))
@@ -533,8 +541,7 @@ class Recalled(Wrapped):
         if inner.dtype != np.float32:
             raise UserError(
                 "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and "
-                "the "
-                "features of images (policy linear)."
+                "the features of images (policy linear)."
             )
         if not 1 <= depth <= MOST_FRAMES:
             raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST_FRAMES:,}.")

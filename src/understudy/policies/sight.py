@@ -188,8 +188,9 @@ def info_at(infos: Infos, index: int) -> Info:
     raise UserError(f"infos: one dict per environment is expected, got {type(infos).__name__}.")
 
 
-def without_infos(batch: Any, plain: bool) -> Nested:
+def without_infos(batch: Nested, plain: bool) -> Nested:
     """A batch without the entries of the info beside its observations; `plain`: these are no dicts."""
+    assert isinstance(batch, Mapping)
     own = {key: value for key, value in batch.items() if not str(key).startswith(INFO)}
     return own[OWN] if plain else own
 

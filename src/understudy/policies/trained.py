@@ -268,20 +268,20 @@ class TrainedPolicy:
         with damaged(what):
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = _seen(about["observations"], tensors.get("encoder"))
-            acts, policy = Actions.from_config(about["actions"]), from_config(about)
-            if is_own(policy):
-                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
-                leaves = jax.tree.leaves(tensors["network"])
-                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
-            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
+            acts = Actions.from_config(about["actions"])
+            _ = seen.space(), acts.space()  # a card may say what no space is
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
             if normaliser.mean.shape != (seen.width,) or normaliser.scale.shape != (seen.width,):
                 raise ValueError(f"its normaliser is not for {seen.width} numbers")
-            made = cls(policy, tensors["network"], seen, acts, normaliser)
-            _ = made.observations.space(), made.actions.space()  # a card may say what no space is
-            return made
+            policy = from_config(about)
+            if is_own(policy):
+                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
+                leaves = jax.tree.leaves(tensors["network"])
+                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
+            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
+            return cls(policy, tensors["network"], seen, acts, normaliser)
 
     def network(self, *, distribution: bool = False) -> Network:
         """This policy as a network that answers batches with actions, or with probabilities of choices."""

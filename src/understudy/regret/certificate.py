@@ -28,8 +28,7 @@ bound large and not false. What rounding can have done is added: to the losses, 
 (at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from jaxtyping import Float
 from ..learners import AnyLearner, Learner, LearnerState, Schedule, broadcast
 from ..losses import Loss, overridden
 from ..objectives import Losses, Samples, Statistics, epsilon, tiny, zeros
-from ..policies import Linear, Params, Policy, Tabular, count
+from ..policies import Linear, Params, Policy, Tabular
 from ..policies import norm as norm_of
 from ..solvers import AnySolver, Unsolved
 from .interval import Measured, slopes_at, vanished
@@ -205,7 +204,7 @@ def advance(
     seen = Measured(*[none] * 5) if seen is None else seen
     eps = epsilon(running.norm)
     small = math.sqrt(tiny(running.norm)) if proved else 0.0  # a square below `tiny` counts as zero
-    less = small * math.sqrt(count(old.params))  # which a norm may be too small by
+    less = small * math.sqrt(optax.tree.size(old.params))  # which a norm may be too small by
     here, there = none, norm_of(new.params)
     if proved or learner.linear:
         here = norm_of(old.params) + less
@@ -319,7 +318,7 @@ def bound(running: Running, state: LearnerState, comparator: Params, excess: Arr
     away = jax.tree.map(far, comparator, state.centre, weight)
     value = running.stability + 0.5 * (sum(jax.tree.leaves(away)) + running.spread)
     heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(state.weight)]))
-    terms = state.round + count(comparator) + 16
+    terms = state.round + optax.tree.size(comparator) + 16
     centre = 4 * heaviest * running.norm * (running.norm + optax.tree.norm(comparator))
     rounding = running.rounding + running.slope * norm + 2 * running.wrong + terms * eps * (value + centre)
     return value + excess + rounding + terms * small

@@ -21,7 +21,7 @@ author's. Shipped losses are not tried.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownVariableType=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
@@ -130,8 +130,7 @@ def below(losses: Losses, params: Params, dual: Float[Array, "n k"] | None, norm
     count = losses.filled + rows.shape[1] + 16
     mass = jnp.linalg.norm(weights @ jnp.abs(rows))
 
-    def value(slopes: Array) -> Array:
-        dual, size = jax.vmap(loss.dual)(slopes, targets)
+    def value(slopes: Array, dual: Array, size: Array) -> Array:
         left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes) + math.sqrt(params.size * tiny(weights))
         steepest = jnp.max(jnp.abs(slopes), initial=0.0, where=used[:, None])
         steepest = loss.steepness if math.isfinite(loss.steepness) else steepest
@@ -148,7 +147,7 @@ def below(losses: Losses, params: Params, dual: Float[Array, "n k"] | None, norm
     def turn(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         slopes, best = state
         slopes = jax.vmap(loss.inside)(slopes, targets)
-        new = value(slopes)
+        new = value(slopes, *jax.vmap(loss.dual)(slopes, targets))
         if own:
             new = jnp.where(refuted(loss, slopes, outputs, targets, used), jnp.inf, new)
         # A value that is not a number is not larger.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, check_name
+from ..errors import UserError, unknown
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -61,7 +61,8 @@ class Ledger(Mapping[str, np.ndarray]):
         return len(next(iter(self._columns.values())))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        check_name("ledger column", name, self._columns)
+        if name not in self._columns:
+            raise unknown("ledger column", name, self._columns)
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:

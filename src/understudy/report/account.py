@@ -14,7 +14,7 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -25,10 +25,10 @@ from .. import intervals
 from ..acceptance import compare
 from ..intervals import LEVEL, Interval
 from ..progress import format_duration
-from ..runs import NAMES, Evaluation, paired, unmeasured
+from ..runs import Evaluation, paired, unmeasured
 from ..spec import FIELDS
-from .sources import UNKNOWN, Labels, Source, labels
-from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
+from .sources import UNKNOWN, Labels, Source, labels, read_result
+from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, Look, look
 from .tables import many, returned
 
 if TYPE_CHECKING:
@@ -117,13 +117,12 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
     """The whole account of these runs, without what needs their samples."""
     groups = group_runs(sources)
     chosen = detailed(groups)
-    looks = [{"colour": colour, "dashes": dashes} for colour, dashes in _looks(groups)]
     troubles = [run for run in sources if run.state in ("failed", "unreadable")][:200]
     return {
         "verdicts": verdicts(groups),
         "groups": [
-            group.plain() | drawn | {"short": short}
-            for group, drawn, short in zip(groups, looks, short_names(groups), strict=True)
+            group.plain() | {"colour": drawn.colour, "dashes": DASHES[drawn.dashes], "short": drawn.label}
+            for group, drawn in zip(groups, looks(groups), strict=True)
         ],
         "envs": list(dict.fromkeys(group.env for group in groups)),
         "counts": dict(Counter(run.state for run in sources)),
@@ -138,9 +137,7 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def group_runs(sources: Sequence[Source]) -> list[Group]:
-    """Runs that differ in their seed alone, together: best first, by the score, then by the labels and the
-    loss; what nothing is known of comes last.
-    """
+    """Runs that differ in their seed alone, together, in the order of `rank`."""
     return sorted(_gather(zip(labels(sources), sources, strict=True)), key=rank)
 
 
@@ -158,16 +155,7 @@ def group_by_loss(entries: Sequence[Entry], results: Sequence[Result]) -> list[G
     states, and in the end those of which a run has failed.
     """
     runs = [
-        Source(
-            entry.id,
-            Path(),
-            "finished" if result.error is None else "failed",
-            result.error or "",
-            settings=entry.settings,
-            columns={name: np.array([row[name] for row in result.rows]) for name in NAMES},
-            evaluation=Evaluation.read(result.evaluation),
-            expert_evaluation=Evaluation.read(result.expert_evaluation),
-        )
+        read_result(entry.id, Path(), result, settings=entry.settings)
         for entry, result in zip(entries, results, strict=True)
     ]
     settings = ({name: v for name, v in entry.labels.items() if name != "seed"} for entry in entries)
@@ -180,9 +168,7 @@ def group_by_loss(entries: Sequence[Entry], results: Sequence[Result]) -> list[G
 
 
 def rank(group: Group) -> tuple[bool | str | float, ...]:
-    """Where a group stands among others: by its return or, where nothing is known of that, by its loss on the
-    states that its policy came to; a loss on the expert's states is behind all of these.
-    """
+    """Where a group stands: by its return, else by its loss, on the expert's states behind all others."""
     score, loss = group.returned.middle, group.average_loss.middle
     # Of those that return the same, the one that asked less: their losses may be of two kinds.
     known = (-score, group.labels_count) if math.isfinite(score) else (math.inf, 0.0)
@@ -201,20 +187,21 @@ def name_group(mine: Labels) -> str:
 
 
 def short_names(groups: Sequence[Group]) -> list[str]:
-    """For each group the fewest words that set it apart from the others of its environment: of one setting
-    where that is enough, else of two or three, else its whole name.
-    """
+    """Words that set each group apart from the others of its environment: up to three, or its name."""
     found: list[str] = []
     for group in groups:
         others = [other.labels for other in groups if other.env == group.env]
         names = ["learner", "budget", *(name for name in FIELDS if any(name in each for each in others))]
-        names = [
-            name for name in dict.fromkeys(names) if name != "env" and any(name in each for each in others)
-        ]
+        there = {name for each in others for name in each} - {"env"}
+        names = [name for name in dict.fromkeys(names) if name in there]
         sets = itertools.chain.from_iterable(itertools.combinations(names, size) for size in (1, 2, 3))
         few = next((one for one in itertools.islice(sets, 500) if _sets_apart(one, others)), None)
         words = [_word(name, group.labels[name]) for name in few or () if name in group.labels]
-        found.append(group.name if few is None else ", ".join(words) or "default")
+        if few is not None and not words:
+            words = (
+                [_absent(name) for name in few] if group.labels.keys() - {"env", "learner"} else ["default"]
+            )
+        found.append(group.name if few is None else ", ".join(words))
     return found
 
 
@@ -234,6 +221,15 @@ def _word(name: str, value: Json) -> str:
     return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
 
 
+def _absent(name: str) -> str:
+    """What is said of a setting that a group has not, where others have it.
+
+    >>> _absent("budget"), _absent("eta")
+    ('no budget', 'default η')
+    """
+    return "no budget" if name == "budget" else f"default {SPELLED.get(name, name.replace('_', ' '))}"
+
+
 def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
     """A line for every run: those that go on first, then those that have stopped without an end."""
     order = ["running", "waiting", "stopped", "failed", "unreadable", "finished"]
@@ -246,22 +242,22 @@ def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
         if state == "unfinished":
             state = "running" if run.going and run.rounds else "waiting" if run.going else "stopped"
         lines.append(
-            {
-                "name": run.name,
-                "folder": str(run.folder),
-                "env": run.env,
-                "learner": look(run.learner).label,
-                "seed": run.settings.get("seed"),
+            _facts(run)
+            | {
                 "labels": run.last("labels"),
-                "score": run.score,
-                "rounds": run.rounds,
-                "planned": run.planned,
                 "state": state,
                 "spark": shorten_numbers(drawn[thin(len(drawn), SPARK)]) if len(drawn) else [],
                 "drawn": "return" if drawn is not losses and np.isfinite(returns).sum() > 1 else "loss",
             }
         )
     return sorted(lines, key=lambda line: order.index(line["state"]))
+
+
+def _facts(run: Source) -> dict[str, Any]:
+    """What is said of a run wherever it is."""
+    facts = {name: getattr(run, name) for name in ("name", "env", "score", "rounds", "planned", "state")}
+    learner, seed = look(run.learner).label, run.settings.get("seed")
+    return facts | {"folder": str(run.folder), "learner": learner, "seed": seed}
 
 
 def _short(value: Json) -> str:
@@ -298,9 +294,7 @@ def summarise(mine: Labels, runs: list[Source]) -> Group:
         share=share,
         why=next((unmeasured({**run.settings, "resolved": run.resolved}) for run in measured), ""),
         by_expert=bool(good) and all(run.by_expert for run in good),
-        average_loss=over_runs("average_loss"),
-        loss=over_runs("loss"),
-        regret=over_runs("regret"),
+        **{name: over_runs(name) for name in ("average_loss", "loss", "regret")},
         labels_count=over_runs("labels").middle,
         steps=over_runs("steps").middle,
         seconds=float(np.mean([run.total for run in good])) if good else math.nan,
@@ -324,8 +318,7 @@ def _expert_return(runs: Sequence[Source]) -> Interval:
 
 def against_expert(runs: Sequence[Source], *, alone: bool) -> tuple[Interval, Interval]:
     """The mean paired difference of these runs' returns and their expert's, and the ratio of the means: of
-    one run `alone` over the episodes that both have played, else over runs. Of all runs or none; a ratio
-    means something where both returns are above zero, in every run.
+    one run `alone` over common episodes, else over runs. A ratio means something where both are above zero.
     """
     pairs = _pairs((run.evaluation, run.expert_evaluation) for run in runs)
     if not pairs or len(pairs) < len(runs) or not all(len(mine) for mine, _ in pairs):
@@ -391,23 +384,26 @@ def _repeats(run: Source, other: Source) -> bool:
 # ------------------------------------------------------------------------------------------------ curves
 
 
-def _looks(groups: Sequence[Group]) -> list[tuple[str, list[int]]]:
-    """A colour and dashes for each group: the learner's own where every learner has one group."""
-    pairs = [(group.env, group.labels["learner"]) for group in groups]
+def looks(groups: Sequence[Group]) -> list[Look]:
+    """A look for each group, under its short name: the learner's own where every learner has one group."""
+    names, pairs = short_names(groups), [(group.env, group.labels["learner"]) for group in groups]
     if len(set(pairs)) == len(pairs) and {name for _, name in pairs} <= {*LOOKS, "dagger"}:
-        return [(look(name).colour, DASHES[look(name).dashes]) for _, name in pairs]
+        return [look(learner)._replace(label=name) for (_, learner), name in zip(pairs, names, strict=True)]
     places = [[env for env, _ in pairs[:i]].count(env) for i, (env, _) in enumerate(pairs)]
-    styles, colours = list(DASHES.values()), len(PALETTE)
-    return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
+    styles, colours = list(DASHES), len(PALETTE)
+    return [
+        Look(PALETTE[place % colours], styles[place // colours % len(styles)], name)
+        for place, name in zip(places, names, strict=True)
+    ]
 
 
-def curves(runs: Sequence[Source]) -> dict[str, dict[str, Curve]]:
-    """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
+def curves(runs: Sequence[Source], columns: Mapping[str, str] = CURVES) -> dict[str, dict[str, Curve]]:
+    """Columns by name along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((run.rounds for run in good), default=0)
     good = [run for run in good if 2 * run.rounds >= most]
-    drawn: dict[str, dict[str, Curve]] = {name: {} for name in CURVES}
-    for name, column in CURVES.items():
+    drawn: dict[str, dict[str, Curve]] = {name: {} for name in columns}
+    for name, column in columns.items():
         for axis in AXES:
             timed = [run for run in good if axis != "seconds" or run.seconds is not None]
             band = curve([places(run, axis) for run in timed], [run.columns[column] for run in timed])
@@ -490,7 +486,7 @@ def detailed(groups: Sequence[Group]) -> list[tuple[Source, int]]:
     return [(run, place) for _, place, run in sorted(first, key=lambda each: (each[1], each[2].name))]
 
 
-def describe_run(run: Source, group: int) -> dict[str, Json]:
+def describe_run(run: Source, group: int) -> dict[str, Any]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thin(run.rounds, 300) if run.rounds else np.zeros(0, int)
     columns = {name: shorten_numbers(run.columns[name][rows]) for name in SHOWN if name in run.columns}
@@ -501,19 +497,11 @@ def describe_run(run: Source, group: int) -> dict[str, Json]:
         proof.setdefault(column.removeprefix("regret_"), float(last))
     losses = np.asarray(run.columns.get("loss", ()), float)
     return {
-        "name": run.name,
-        "folder": str(run.folder),
+        **_facts(run),
         "group": group,
-        "env": run.env,
-        "learner": look(run.learner).label,
-        "seed": run.settings.get("seed"),
-        "state": run.state,
         "going": run.going,
         "trouble": run.trouble,
-        "rounds": run.rounds,
-        "planned": run.planned,
         "study": run.study is not None and run.folder == run.study,
-        "score": run.score,
         "expert": run.expert,
         "experts": {name: dict(about) for name, about in run.experts.items()},
         "columns": columns,
@@ -646,7 +634,7 @@ def _over(best: Group) -> str:
     text = f"Mean return {spell(score.middle)}{span(score, spell)}"
     if math.isfinite(gap.middle):
         text += f", the expert's {spell(expert.middle)}{span(expert, spell, '')}"
-        text += f"; the mean difference in pairs is {spell(gap.middle)}{span(gap, spell, '')}. "
+        text += f"; the mean difference on the same episodes is {spell(gap.middle)}{span(gap, spell, '')}. "
     elif math.isfinite(expert.middle):
         where = "on other episodes" if best.expert_measured else "by its card, on other episodes"
         text += f"; the expert's {spell(expert.middle)} is {where}, and not compared. "
@@ -659,12 +647,14 @@ def _counted(best: Group, spell: Callable[[float], str]) -> str:
     """How many episodes and runs, and the least return, which a mean and its interval may hide."""
     played = many(best.episodes, "episode")
     least = f"; the least return is {spell(best.least)}" if math.isfinite(best.least) else ""
+    varied = any(each.low < each.high for each in (best.returned, best.expert, best.difference))
     if best.over == "episodes":
-        text = f"{BRACKETS} over {played}" if best.episodes > 1 else "One episode, so no interval"
+        over = f"{BRACKETS} over {played}" if varied else f"These are {played}"
+        text = over if best.episodes > 1 else "One episode, so no interval"
     elif best.measured == 1:
         text = "One run, so no interval"
     else:
-        text = f"{BRACKETS} over {best.measured} runs"
+        text = f"{BRACKETS if varied else 'These are means'} over {best.measured} runs"
         text += f" of {played} each" if best.episodes else ""
         text += ", the expert's over the episodes" if math.isfinite(best.expert.low) else ""
     return f"{text}{least}."
@@ -683,9 +673,14 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
     gaps = [(group.name, *between(best.sources, group.sources, 1 - (1 - LEVEL) / pairs)) for group in known]
     by_name = {group.name: group for group in known}
     more = [each for each in gaps if each[1].low > 0]
-    near = [each for each in gaps if each[1].low <= 0]
+    same = [each for each in gaps if each[1].low == 0 == each[1].high]
+    near = [each for each in gaps if each[1].low <= 0 and each not in same]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
-    notes: list[str] = []
+    notes = (
+        [f"It returns the same as {_list_names([name for name, *_ in same])} in every episode."]
+        if same
+        else []
+    )
     for words, rivals in (("It returns more than", more), ("It is not clearly above", near)):
         if rivals:
             name, gap, over = min(rivals, key=lambda each: each[1].low)

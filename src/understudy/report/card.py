@@ -74,12 +74,9 @@ def card(record: Record, folder: Path, license: str, title: str) -> str:
     title = title or f"{told['learner']} on {told['env']}"
     [run] = read_folder(folder)
     run = dataclasses.replace(run, folder=Path("runs") / folder.resolve().name)
-    own = (
-        f"A part of it ({', '.join(run.own)}) was an object of Python, so no command makes it again."
-        if run.own
-        else ""
-    )
-    typed = own or f"    {command(run)}"
+    typed = f"    {command(run)}"
+    if run.own:
+        typed = f"A part of it ({', '.join(run.own)}) was an object of Python, so no command makes it again."
     header: dict[str, Any] = {
         "library_name": "understudy",
         "pipeline_tag": "reinforcement-learning",
@@ -158,9 +155,8 @@ def _expert(settings: dict[str, Any]) -> str:
     if settings.get("expert") == "person":
         return "a person"
     named = settings["resolved"].get("expert") or settings.get("expert")
-    return (
-        f"the expert `{named}`" if isinstance(named, str) and named != "none" else "recorded demonstrations"
-    )
+    by_name = isinstance(named, str) and named != "none"
+    return f"the expert `{named}`" if by_name else "recorded demonstrations"
 
 
 def _score(record: Record, told: dict[str, Any]) -> Iterable[tuple[str, str]]:
@@ -180,8 +176,8 @@ def _score(record: Record, told: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "the expert's return", spelt("expert_return_mean", "expert_return_low", "expert_return_high")
         if told["difference"] is not None:
             yield (
-                "the policy's less it",
-                spelt("difference", "difference_low", "difference_high") + ", in pairs",
+                "difference from it",
+                spelt("difference", "difference_low", "difference_high") + ", on the same episodes",
             )
     elif told["expert_return_mean"] is not None:
         yield "the expert's return", f"{returned(told['expert_return_mean'])} (by its card, other episodes)"

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,9 +96,7 @@ def timeline(run: Record) -> dict[str, list[float] | int]:
 
 
 def entropy(run: Record) -> dict[str, list[float]] | None:
-    """The mean entropy of the expert's labels in each round, below which no cross-entropy is; None where the
-    labels are single actions, and it is zero.
-    """
+    """The mean entropy of the expert's labels in each round; None where they are single actions: zero."""
     actions, rounds = run.policy.actions, run.ledger["round"]
     if not actions.categorical or run.settings["loss"] not in ("auto", "cross-entropy"):
         return None
@@ -123,10 +121,7 @@ def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:
     actions, at = compared.actions, moment.at
     mine, theirs = compared.mine[at], compared.theirs[at]
     shown: dict[str, Json] = {
-        "round": moment.round,
-        "slot": moment.slot,
-        "episode": moment.episode,
-        "step": moment.step,
+        **{name: getattr(moment, name) for name in ("round", "slot", "episode", "step")},
         "away": float(compared.away[at]),
         "by_expert": bool(compared.by_expert[at]),
         "choices": actions.categorical,
@@ -134,9 +129,8 @@ def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:
     if actions.categorical:
         return shown | {"mine": mine[:16].tolist(), "theirs": theirs[:16].tolist()}
     apart = np.sort(np.argsort(-np.abs(mine - theirs), kind="stable")[:NUMBERS])
-    edges = [
-        float(edge) for bound in (actions.low, actions.high) for edge in np.asarray(bound).ravel()[apart]
-    ]
+    bounds = (np.asarray(bound).ravel()[apart] for bound in (actions.low, actions.high))
+    edges = [float(edge) for each in bounds for edge in each]
     if not all(map(math.isfinite, edges)):
         edges = [float(value) for value in (*mine[apart], *theirs[apart])]
     return shown | {
@@ -147,17 +141,10 @@ def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Json]:
     }
 
 
-class Clip(TypedDict):
-    """A short film as one WebP image of tiles; `at` is the tile of the moment, `rate` tiles a second."""
-
-    image: str
-    columns: int
-    lines: int
-    tiles: int
-    at: int
-    width: int
-    height: int
-    rate: float
+Clip: TypeAlias = dict[str, str | float]
+"""A short film as one WebP image of tiles: how many, and their places and size; `at` is that of the moment,
+`rate` tiles a second.
+"""
 
 
 def film(
@@ -169,10 +156,7 @@ def film(
     until: float,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[int, Clip], str]:
-    """Clips by the place of their moment in `moments`, and why some are missing (empty: none is).
-
-    `inputs` are the rows that were kept. Drawing ends at `until`, a time of `time.monotonic`.
-    """
+    """Clips by the place of their moment, and why some are missing (empty: none is); it ends at `until`."""
     clips: dict[int, Clip] = {}
     try:
         stage = Stage(make)
@@ -225,16 +209,9 @@ def _film_moment(stage: Stage, policy: TrainedPolicy, recorded: np.ndarray, mome
     for number, tile in enumerate(tiles):
         top, left = number // COLUMNS * height, number % COLUMNS * width
         sheet[top : top + height, left : left + width] = tile
-    return Clip(
-        image=_webp(sheet),
-        columns=min(COLUMNS, len(tiles)),
-        lines=lines,
-        tiles=len(tiles),
-        at=before,
-        width=width,
-        height=height,
-        rate=round(stage.rate / skip, 2),
-    )
+    size = {"width": width, "height": height, "columns": min(COLUMNS, len(tiles)), "lines": lines}
+    rate = round(stage.rate / skip, 2)
+    return {"image": _webp(sheet), **size, "tiles": len(tiles), "at": before, "rate": rate}
 
 
 def _small(frame: np.ndarray) -> np.ndarray:
@@ -338,10 +315,7 @@ def described(run: Record, compared: Compared) -> dict[str, Json]:
     for name, there in (("expert", compared.by_expert), ("own", ~compared.by_expert)):
         side: dict[str, Json] = {"states": int(there.sum())}
         if there.any():
-            side |= {
-                "away": float(compared.away[there].mean()),
-                "differs": float(compared.differs[there].mean()),
-            }
+            side |= {name: float(getattr(compared, name)[there].mean()) for name in ("away", "differs")}
             if not acts.categorical:
                 gaps = np.abs(compared.mine[there] - compared.theirs[there])
                 side["gaps"] = gaps.mean(axis=0)[:16].tolist()
@@ -399,9 +373,7 @@ class Moment:
 
 
 def worst(run: Record, compared: Compared, count: int, apart: int = 40) -> list[Moment]:
-    """The states with the largest disagreement, those where choices differ first; two of one episode are at
-    least `apart` steps from each other.
-    """
+    """The largest disagreements, choices that differ first; two of one episode are `apart` steps apart."""
     executed, demos = run.samples("executed"), run.demos
     bounds = np.append(demos, demos + np.asarray(run.ledger["steps"], int))
     episodes = split(run)
@@ -424,16 +396,6 @@ def worst(run: Record, compared: Compared, count: int, apart: int = 40) -> list[
         number = int(np.searchsorted(bounds, row, side="right"))
         seed = derive(run.settings["seed"], "collect", slot, episode)
         actions = np.asarray(executed[rows[: step + 4 * apart]])
-        chosen.append(
-            Moment(
-                at=at,
-                row=row,
-                round=number,
-                slot=slot,
-                episode=episode,
-                step=step,
-                seed=seed,
-                actions=actions,
-            )
-        )
+        place = {"at": at, "row": row, "round": number, "slot": slot, "episode": episode, "step": step}
+        chosen.append(Moment(**place, seed=seed, actions=actions))
     return chosen

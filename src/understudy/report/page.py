@@ -106,9 +106,7 @@ def write_report(
 
 
 def chosen(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The runs on a page whose samples are looked at; of many the first of each group first. The others get
-    a sentence that says so.
-    """
+    """The runs whose samples are looked at, the first of each group first; the others get a sentence."""
     able = [run for run in runs if not run["study"] and run["rounds"] and run["state"] != "unreadable"]
     groups = [run["group"] for run in able]
     order = sorted(range(len(able)), key=lambda place: groups[:place].count(groups[place]))
@@ -128,13 +126,11 @@ def share_of(moments: int, runs: int) -> int:
 
 def tables(read: Sequence[Source]) -> dict[str, File]:
     """Files that the page offers, by name."""
-    runs = {
+    runs: dict[str, list[Any]] = {
         "run": [run.name for run in read],
-        "env": [run.env for run in read],
-        "learner": [run.learner for run in read],
+        **{name: [getattr(run, name) for run in read] for name in ("env", "learner")},
         "seed": [run.settings.get("seed") for run in read],
-        "state": [run.state for run in read],
-        "rounds": [run.rounds for run in read],
+        **{name: [getattr(run, name) for run in read] for name in ("state", "rounds")},
         **{name: [run.last(name) for run in read] for name in ("steps", "labels")},
         "return_mean": [run.score for run in read],
         "expert_return": [run.expert for run in read],
@@ -318,9 +314,7 @@ class Live:
 
 
 def mark_of(path: Path) -> Mark:
-    """What changes when a run has one more round, or a study one more run, or round of a run under way, and
-    when a process begins or stops to write there.
-    """
+    """What changes with every round, every run of a study, and when a process begins or stops to write."""
     study = (path / "study.json").is_file()
     files = [path / "study.json"] if study else [path / "config.json", path / "summary.json"]
     for name in ("runs/*.json", "runs/*.partial/rounds/*.json") if study else ("rounds/*.json",):

@@ -32,6 +32,8 @@ from ..runs import (
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
+from ..studies import Result
+from ..studies.folder import read_file
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -40,6 +42,8 @@ Labels: TypeAlias = dict[str, Any]
 """What sets a run apart: its environment, its learner, and settings."""
 UNKNOWN = "?"
 """The environment and the learner of a run whose settings cannot be read."""
+OF_EXPERT = ("labels", "loss", "agreement")
+"""What the summary of a study's run says of each of several experts."""
 SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
 """Settings that do not set groups of runs apart, or do so anyway."""
 
@@ -124,9 +128,7 @@ class Source:
 
 
 def find_folders(paths: Iterable[str | os.PathLike[str]], who: str = "report") -> list[Path]:
-    """The folders of runs and of studies at and below `paths`, in order, each once; errors begin with
-    `who`.
-    """
+    """The folders of runs and studies at and below `paths`, each once; errors begin with `who`."""
     known: dict[Path, Path] = {}
     for given in paths:
         path = Path(given)
@@ -237,40 +239,37 @@ def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mappin
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
     try:
         with damaged(str(file)):
-            kept = disk.read_json(file, "report")
-            summary, error = kept["summary"], kept["error"]
-            proof = {"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)}
-            return Source(
-                shown,
-                path,
-                "finished" if error is None else "failed",
-                error or "",
-                columns={column: np.asarray(kept["columns"][column]) for column in NAMES},
-                spent=dict(kept["seconds"]),
-                evaluation=Evaluation.read(kept.get("evaluation")),
-                expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
-                expert=float(summary.get("expert_return", math.nan)),
-                certificate=proof,
-                experts=_experts_of(summary),
-                planned=None if error is None else _planned(settings),
-                **_goal(summary),
-                **about,
-            )
+            return read_result(shown, path, read_file(file)[0].result, **about)
     except UserError as error:
         return Source(shown, path, "unreadable", str(error), **about)
+
+
+def read_result(name: str, path: Path, result: Result, **about: Any) -> Source:
+    """The run of a study of which this came; `about` are more fields of it, the settings among them."""
+    error, summary = result.error, result.summary
+    others = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
+    experts = {who: {what: summary[f"{what}_of_{who}"] for what in OF_EXPERT} for who in others}
+    return Source(
+        name,
+        path,
+        "finished" if error is None else "failed",
+        error or "",
+        columns={column: np.array([row[column] for row in result.rows]) for column in NAMES},
+        spent=result.seconds,
+        evaluation=Evaluation.read(result.evaluation),
+        expert_evaluation=Evaluation.read(result.expert_evaluation),
+        expert=float(summary.get("expert_return", math.nan)),
+        certificate={"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)},
+        experts={who: {w: v if v == v else None for w, v in said.items()} for who, said in experts.items()},
+        planned=None if error is None else _planned(about["settings"]),
+        **_goal(summary),
+        **about,
+    )
 
 
 def _goal(summary: Mapping[str, Any]) -> dict[str, Any]:
     """What a run's summary says of its goal."""
     return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
-
-
-def _experts_of(summary: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
-    """Of several experts by name, what a study's summary says of each."""
-    whats = ("labels", "loss", "agreement")
-    names = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
-    found = {name: {what: summary[f"{what}_of_{name}"] for what in whats} for name in names}
-    return {name: {w: v if v == v else None for w, v in about.items()} for name, about in found.items()}
 
 
 def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:

@@ -73,18 +73,16 @@ def replay(learner: str, result: Replay) -> Table:
     """The outcome of a replay: loss, comparator, regret, bound and the statuses of the solves."""
     ledger = result.ledger
     solved: Counter[str] = Counter(ledger["solver_status"].tolist())
-    return facts(
-        f"{learner}: {ledger.rounds} rounds, {int(ledger['samples'].sum())} samples",
-        [
-            ("cumulative loss", ledger["cumulative_loss"][-1]),
-            ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
-            *regret(result.certificate),
-            ("average loss", ledger["average_loss"][-1]),
-            ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
-            ("accumulated residual", ledger["residual"][-1]),
-            ("seconds", float(result.times.sum())),
-        ],
-    )
+    rows: list[tuple[str, Json]] = [
+        ("cumulative loss", ledger["cumulative_loss"][-1]),
+        ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
+        *regret(result.certificate),
+        ("average loss", ledger["average_loss"][-1]),
+        ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
+        ("accumulated residual", ledger["residual"][-1]),
+        ("seconds", float(result.times.sum())),
+    ]
+    return facts(f"{learner}: {ledger.rounds} rounds, {int(ledger['samples'].sum())} samples", rows)
 
 
 def regret(certificate: Certificate) -> list[tuple[str, Json]]:

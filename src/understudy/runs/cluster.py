@@ -41,7 +41,7 @@ def connect_to_ray(address: str | None, field: str = "address", needs: str = "en
 
 
 def passed_on(variables: Mapping[str, str]) -> dict[str, Any]:
-    """What Ray is told of the environment of a task or an actor: these variables, and PYTHONPATH as it was
+    """What Ray gets of the environment of a task or an actor: these variables, and PYTHONPATH as it was
     set, not our own places, which are this machine's.
     """
     set_here = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}

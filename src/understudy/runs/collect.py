@@ -19,16 +19,17 @@ from ..envs.pictures import Scene
 from ..envs.pure import PureVector
 from ..errors import UserError, failure
 from ..experts import Expert
-from ..policies import Actions, History, Recalled, not_finite
+from ..policies import Actions, History, Recalled, require_finite
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
-from ..samples import TERMINATED, TRUNCATED, Labels, Path, not_finite_rows
+from ..progress import COLLECTING
+from ..samples import TERMINATED, TRUNCATED, Labels, Path
 from ..student import Plan, Understudy
 from .journal import Kept
 from .labelling import Human, Labelling, some_of
 
 if TYPE_CHECKING:
-    from ..nested import Nested
+    pass
 
 Tick = Callable[[str, int, int], None]
 """Called with what is done, and how many steps and labels the round under way has."""
@@ -121,17 +122,16 @@ class Episodes:
         """What the slots show, and as rows (n, width)."""
         if self.env.broken:
             raise_broken(self.env)
-        seen = self.env.observe(slots)
-        rows = self._rows(slots, seen.batch)
+        seen, rows = self._shown(slots)
         if self._trails is not None:
             seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
-        for i in not_finite_rows(rows):
-            raise not_finite(rows[i])
+        require_finite(rows)
         return seen, rows
 
-    def _rows(self, slots: np.ndarray, batch: Nested) -> np.ndarray:
-        """The rows (n, width) of what the slots show."""
-        return self.observations.rows(batch) if self.history is None else self.history.see(slots, batch)
+    def _shown(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
+        """What the slots show, and as rows (n, width) that may be not finite."""
+        seen, past = self.env.observe(slots), self.history
+        return seen, self.observations.rows(seen.batch) if past is None else past.see(slots, seen.batch)
 
     def _scene(self, slot: int) -> Scene:
         """How the state that a slot shows came about."""
@@ -174,7 +174,7 @@ class Episodes:
         if self._over.any():  # nothing is under way yet
             nothing = np.zeros(0, self.observations.dtype)
             return [{"episode": -1, "actions": played, "row": nothing} for played in self._played]
-        rows = self._rows(self.slots, self.env.observe(self.slots).batch)
+        _, rows = self._shown(self.slots)
         return [
             {"episode": int(episode), "actions": played, "row": row}
             for episode, played, row in zip(self._episode, self._played, rows, strict=True)
@@ -279,7 +279,9 @@ class Driver:
         """The empty path of a round; `found` are labels of it from before a break."""
         student = self.student
         self.labelling.begin(plan.number)
-        self.path = path = student.path(plan.size, self.episodes.count)
+        parts = student.parts
+        path = Path(plan.size, parts.observations, parts.actions, parts.kind, self.episodes.count)
+        self.path = path
         path.recover(found[: plan.size])
         limited = student.timetable.budget is not None
         path.by_expert[:] = drawn(plan, student.spec.seed, begun=path.begun, spent=limited)
@@ -409,7 +411,7 @@ class HostCollector:
             actions = driver.act(slots, seen, rows)
             path.record(rows, actions, *episodes.step(slots, rows, actions))
             if tick is not None:
-                tick("collecting", path.row, driver.asked)
+                tick(COLLECTING, path.row, driver.asked)
         if episodes.env.broken:
             raise_broken(episodes.env)
         path.settle()

@@ -28,6 +28,7 @@ from ..experts import Expert
 from ..parts import Parts
 from ..policies import Actions, Observations, Params, Policy, Recalled
 from ..programs import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
+from ..progress import COLLECTING
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
 from ..together import Call, alone
@@ -388,7 +389,7 @@ class DeviceCollector:
         path.rewards, path.flags, path.row, path.by_expert = gathered.rewards, gathered.flags, size, by_expert
         path.known = Counts(float(by_expert.mean()), int(counts["handovers"]), int(counts["episodes"]))
         if tick is not None:
-            tick("collecting", size, size)
+            tick(COLLECTING, size, size)
         return path
 
     def _foresee(self) -> None:

@@ -19,12 +19,11 @@ from ..defaults import COURSE
 from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, failure
 from ..nested import stack, take
-from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, TrainedPolicy, not_finite
+from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, TrainedPolicy, require_finite
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
-from ..progress import EVALUATING, TRAINING
-from ..samples import not_finite_rows
+from ..progress import EVALUATING, KEEPING, TRAINING
 from ..spec import Environment, mapping
 from ..student import Understudy
 from .world import World
@@ -182,7 +181,8 @@ def play_episodes(
     begin(np.arange(lanes))
     slots = np.flatnonzero(episode >= 0)
     while len(slots):
-        raise_broken(env)
+        if env.broken:
+            raise_broken(env)
         actions = act(env.observe(slots), slots, steps[slots] == 0)
         rewards, terminated, truncated = env.step(slots, actions)
         total[slots] += rewards
@@ -199,7 +199,8 @@ def play_episodes(
             slots, ended = np.flatnonzero(episode >= 0), ended + len(done)
             if progress is not None:
                 progress(ended)
-    raise_broken(env)
+    if env.broken:
+        raise_broken(env)
     return Evaluation(returns, lengths, np.asarray(seeds))
 
 
@@ -226,8 +227,7 @@ def by_policy(
         else:
             history.begin(slots[fresh])
             rows = history.see(slots, shown.batch)
-        for i in not_finite_rows(rows):
-            raise not_finite(rows[i])
+        require_finite(rows)
         if look is not None:
             look(shown, rows, slots, fresh)
         if history is not None:
@@ -303,9 +303,9 @@ class Stage:
         world: World,
         student: Understudy,
         limit: int | None,
-        *,
-        light: bool,
         opened: contextlib.ExitStack,
+        *,
+        light: bool = False,
     ):
         self._world, self._student, self._limit, self._light = world, student, limit, light
         self._expert = student.parts.expert
@@ -409,7 +409,8 @@ class Judge:
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
-        return self.plan.due(self.plan.evaluated, self.student.round, self.student.labels)
+        last, chosen = len(self.plan.sizes), self.plan.evaluated
+        return self.student.round in chosen or (self.student.finished and last in chosen)
 
     def after(self, row: Row, clock: Callable[[str], None]) -> None:
         """Evaluates the policy after a round whose row this is, where that is due, and tests it where a goal
@@ -529,11 +530,9 @@ class Judge:
 
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
-        student = self.student
         open_test = self.proof is not None and not self.proof.accepted
-        if self.best is None and (open_test or self.plan.judging):
-            student.complete()
-            clock("solve")
+        if self.best is None:
+            self._complete(clock, KEEPING)
         if self.proof is not None and open_test:
             self.proof.settle(self.shown, self.kept_round)
         if self.evaluation is None and self.plan.judging:

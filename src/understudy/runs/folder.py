@@ -23,7 +23,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class Folder:
         self._due, self._refused = time.monotonic() + pace, False
         self._record = Record(0, {}, {})  # nothing counts yet
         self.finished, self._sums = False, Sums(self.path)
+        about = {"format": FORMAT, "cores": count_cores(), "versions": versions(), "settings": config}
+        self._text = disk.to_json(about, indent=2, sort=True) + "\n"  # of config.json
         with reporting(self.path):
             there = self._refuse()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,7 @@ class Folder:
                 if there:
                     self._enter()
                 else:
-                    disk.write_file(self.path / "config.json", self._text())
+                    disk.write_file(self.path / "config.json", self._text)
                 # A slow expert is asked about a state once in the whole run, so its labels stay.
                 self.journal = Journal(self.path / "labels.bin" if slow or not pace else None, keep=slow)
             except BaseException:
@@ -107,10 +109,6 @@ class Folder:
     @property
     def fresh(self) -> bool:
         return self.round == 0
-
-    def _text(self) -> str:
-        config = {"format": FORMAT, "cores": count_cores(), "versions": versions(), "settings": self._config}
-        return disk.to_json(config, indent=2, sort=True) + "\n"
 
     def _refuse(self) -> bool:
         """Whether a run is there; what must not be written to is refused."""
@@ -141,7 +139,7 @@ class Folder:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
             refuse_other(self.path, read_config(self.path), self._config, self.resume)
-            disk.write_file(self.path / "config.json", self._text())
+            disk.write_file(self.path / "config.json", self._text)
             return
         hurt: list[str] = []
         for number in numbers:
@@ -172,7 +170,7 @@ class Folder:
 
     def _mend_config(self, record: Record) -> None:
         """config.json that is not what it was is written again where the settings of now give its bytes."""
-        text = self._text().encode()
+        text = self._text.encode()
         if sum_of(self.path / "config.json") == record.whole["config.json"]:
             return
         if (len(text), zlib.crc32(text)) != record.whole["config.json"]:
@@ -225,7 +223,9 @@ class Folder:
             checksum = sum_of(ahead if ahead.is_file() else self.path / name)
             assert checksum is not None
             whole[name] = checksum
-        self._record = Record(number, {k: v for k, v in whole.items() if k not in drop}, grown)
+        for name in drop:
+            whole.pop(name, None)
+        self._record = Record(number, whole, grown)
         self._record.write(self.path)
         self._record.settle(self.path)
         records.forget(self.path, number)
@@ -246,7 +246,7 @@ class Folder:
 
     def commit(self, run: Run) -> None:
         """Makes the last round count, and all since the one that counted."""
-        student, judge, slots = run.student, run.judge, run.collector.snapshot()
+        student, judge, slots, calls = run.student, run.judge, run.collector.snapshot(), run.calls
         new = range(self.round, student.round)
         with reporting(self.path):
             rows = "".join(csv_line(student.rows[t][name] for name in NAMES) for t in new)
@@ -268,7 +268,7 @@ class Folder:
                 }
             plain |= {
                 "format": FORMAT,
-                "measuring": run.calls,
+                "measuring": calls,
                 "episodes": [slot["episode"] for slot in slots],
                 "best": best and [best.round, best.equal],
                 "compared": judge.compared,
@@ -318,12 +318,6 @@ class Folder:
             policy.save(self.path / "next" / "policy")
             disk.write_file(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
             self.count(self._record.round, "summary.json", *POLICY)
-
-    def __enter__(self) -> Folder:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def close(self) -> None:
         if journal := getattr(self, "journal", None):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .. import machine
 from ..defaults import Timetable
 from ..errors import interruptible
-from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
+from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
@@ -89,7 +89,7 @@ def imitate(
     >>> run.ledger["labels"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
-    watch = Watch(make_sinks(sinks))
+    watch = Watch(make_sinks(sinks)) if sinks else None
     with contextlib.ExitStack() as opened:
         run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
         if run.finished:
@@ -100,19 +100,23 @@ def imitate(
         tell = opened.enter_context(show_bar(_bar(title, run))) if progress is True else progress
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
-            opened.callback(watch.end)
-            place = None if run.folder is None else run.folder.path
-            watch.begin(Started(title, run.student.parts.settings, place, run.student.round))
+            if watch is not None:
+                opened.callback(watch.end)
+                place = None if run.folder is None else run.folder.path
+                watch.begin(Started(title, run.student.parts.settings, place, run.student.round))
             for row in run:
-                watch.row(int(row["round"]), row)
+                if watch is not None:
+                    watch.row(int(row["round"]), row)
                 if callable(tell):
                     tell(int(row["round"]), row)
-                _warn_endless(run)
+                if not run.world.ends:
+                    _warn_endless(run)
             record = run.finish()
         if (person := run.labelling.expert.person) is not None:
             person.tell("the end", score=None if record.evaluation is None else record.evaluation.mean)
             person.close(_farewell(record))
-        watch.summary = record.summary()
+        if watch is not None:
+            watch.summary = record.summary()
         if isinstance(tell, Rounds) and machine.paces is not None:
             machine.keep_pace(_kind(run.spec), tell.finish())
         return record
@@ -122,9 +126,11 @@ def _bar(title: str, run: Run) -> Rounds:
     """The progress of a run, with what is due in each round and behind the last."""
     student, spec = run.student, run.spec
     plan, several = student.timetable, student.resolved.ensemble > 1
+    known = None if machine.paces is None else machine.recall_pace(_kind(spec))
     work: list[dict[str, float]] = []
     for number, (steps, labels) in enumerate(plan.rounds, 1):
-        here: dict[str, float] = {"collecting": steps, SEARCHING if student.searches(number) else SOLVING: 1}
+        solving = SEARCHING if student.searches(number) else SOLVING
+        here: dict[str, float] = {COLLECTING: steps, solving: 1}
         if run.labelling.expensive:
             here["asking"] = labels
         if number in plan.evaluated:
@@ -135,7 +141,6 @@ def _bar(title: str, run: Run) -> Rounds:
     judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
     last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
     how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
-    known = None if machine.paces is None else machine.recall_pace(_kind(spec))
     return Rounds(title, [*work, last], known=known, **how)
 
 
@@ -187,7 +192,7 @@ def _warn_endless(run: Run) -> None:
     evaluation, which such an environment would keep from ending.
     """
     rows, spec = run.student.rows, run.spec
-    if run.world.ends or spec.episode_limit is not None or not run.student.timetable.evaluated:
+    if spec.episode_limit is not None or not run.student.timetable.evaluated:
         return
     before = int(rows[-2]["steps"]) if len(rows) > 1 else 0
     long = before < LONG * spec.num_envs <= int(rows[-1]["steps"])

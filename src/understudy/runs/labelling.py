@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from .journal import Journal, key_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from ..nested import Info, Nested
 
 CHUNK = 32
 """States in one call of a quick expert: what a kill in its midst can cost at most."""
@@ -103,9 +105,12 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
     looks, path.waiting = path.waiting, []
     if not looks:
         return Seen((), ()), np.zeros(0, int)
-    infos = [info for seen, _ in looks for info in seen.infos]
-    batches = [seen.batch for seen, _ in looks]
-    places = np.concatenate([np.asarray(index) for _, index in looks])
+    batches, infos, indices = list["Nested"](), list["Info"](), list[np.ndarray | range]()
+    for seen, index in looks:
+        batches.append(seen.batch)
+        infos += seen.infos
+        indices.append(index)
+    places = np.concatenate(indices)
     chosen = np.flatnonzero(weights[places] > 0)
     seen = Seen(join(batches), infos)
     return seen if len(chosen) == len(places) else some_of(seen, chosen), places[chosen]
@@ -134,9 +139,9 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
     return Labels(values, answered, new & answered)
 
 
-def routed(expert: Expert, seen: Seen, labels: Labels) -> Labels:
-    """The labels with whose they are, of several experts."""
-    return labels if expert.route is None else labels._replace(by=expert.route(*seen))
+def asked_of(expert: Expert, seen: Seen) -> np.ndarray | None:
+    """Of several experts, the number of the one whose each state is."""
+    return None if expert.route is None else expert.route(*seen)
 
 
 @final
@@ -149,15 +154,11 @@ class Quick:
         # Where there is no file, nothing need be looked up.
         self.expert, self.calls, self._plan = expert, 0, plan
         self.journal = None if journal is None or journal.path is None else journal
-        self._seconds, self._labels = 0.0, 0
+        self._seconds, self._labels, self.expensive = 0.0, 0, False
         self._number, self._visits = 0, Counter[bytes]()
         self._first: list[tuple[Seen, np.ndarray]] = []
         self._room = 0  # states that may still be remembered there
         self._warned = False  # that its answers differ
-
-    @property
-    def expensive(self) -> bool:
-        return self._seconds > PACE * max(self._labels, 1)
 
     def begin(self, number: int) -> None:
         self._number = number
@@ -177,25 +178,26 @@ class Quick:
             self._ask_again()
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
-        return routed(self.expert, seen, self._answered(seen, rows))
+        by = asked_of(self.expert, seen)
+        return self._answered(seen, rows)._replace(by=by)
 
     def _answered(self, seen: Seen, rows: np.ndarray) -> Labels:
         journal = self.journal
         if journal is None:
             return Labels.of(self._call(seen))
         keys = [self._key(key) for key in keys_of(seen, len(rows), self.expert.needs_infos)]
-        known = {i: entry.label for i, key in enumerate(keys) if (entry := journal.kept.get(key)) is not None}
+        labels: list[Any] = [entry and entry.label for entry in map(journal.kept.get, keys)]
         # One that remembers is asked again, so that it has seen the states before the next one.
         if self.expert.on_reset is not None:
-            known = {}
-        left = [i for i in range(len(rows)) if i not in known]
+            labels = [None] * len(keys)
+        left = [i for i, label in enumerate(labels) if label is None]
         for part in [[i] for i in left] if self.expert.batch == 1 else [left] if left else []:
             given = self._call(seen if len(part) == len(rows) else some_of(seen, part))
             for at, i in enumerate(part):
                 if keys[i] not in journal.kept:
                     journal.add(keys[i], given[at], rows[i])
-                known[i] = given[at]
-        return Labels.of(np.stack([known[i] for i in range(len(rows))]))
+                labels[i] = given[at]
+        return Labels.of(np.stack(labels))
 
     def _key(self, key: bytes) -> bytes:
         self._visits[key] += 1
@@ -208,6 +210,7 @@ class Quick:
         except Exception as error:
             raise failure("expert", error) from error
         self._seconds, self._labels = self._seconds + time.perf_counter() - began, self._labels + len(given)
+        self.expensive = self._seconds > PACE * max(self._labels, 1)
         if self._room > 0:
             few = range(min(self._room, len(given)))
             # A copy: environments may write over what they showed.
@@ -323,8 +326,8 @@ class Slow:
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
-        labels = self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
-        return routed(self.expert, seen, labels)
+        by = asked_of(self.expert, seen)
+        return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))._replace(by=by)
 
     def _put(
         self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]

@@ -89,6 +89,7 @@ class Record:
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
         last = {name: self.ledger[name][-1] for name in ("round", "steps", "labels", "average_loss")}
+        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
         mine, theirs = self.evaluation, self.expert_evaluation
         numbers = {
             **judged(mine, theirs),
@@ -97,7 +98,6 @@ class Record:
             "regret": self.certificate.regret,
             **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
         }
-        each = {"experts": last_of_experts(self.experts)} if self.experts.rounds else {}
         return each | {
             "env": self.settings["env"],
             "learner": self.settings["name"],
@@ -203,11 +203,6 @@ class Record:
         shown = f"{self.ledger.rounds} rounds{shown}{self.said}"
         return f"Record({self.settings['env']}, {self.settings['name']}, {shown})"
 
-
-def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with None for numbers that are not finite, as JSON has them."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}
-
     def __str__(self) -> str:
         told = self.summary()
         counts = f"{told['rounds']} rounds, {told['labels']:,} labels, seed {told['seed']}"
@@ -217,6 +212,8 @@ def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
             within = f", 95 % interval {ends[0]} to {ends[1]}" if len({*ends}) == 2 else ""
             episodes = f"{told['episodes']:.0f} episodes"
             lines.append(f"  return       {told['return_mean']:.5g} ({episodes}{within})")
+        if self.statement is not None:
+            lines.append(f"  statement    {self.statement.text}")
         if (theirs := told["expert_return_mean"]) is not None:
             card = "" if self.expert_evaluation else " (by its card)"
             lines.append(f"  the expert's {theirs:.5g}{card}")
@@ -252,3 +249,8 @@ def unmeasured(settings: Mapping[str, Any]) -> str:
     if settings.get("expert_episodes") == 0 or settings.get("episodes") == 0:
         return "nobody asked for it"
     return "it is slow (--expert-episodes 20 would)"
+
+
+def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None for numbers that are not finite, as JSON has them."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

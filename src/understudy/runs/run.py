@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, final
 from ..errors import UserError
 from ..parts import make_parts
 from ..policies import TrainedPolicy
-from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, summarise_row
+from ..programs import alone
+from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, summarise_row
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
-from ..student import Understudy, alone
+from ..student import Understudy
 from ..together import Call, Together
 from ..together import alone as call_alone
 from .collect import Collector, HostCollector
@@ -110,13 +111,15 @@ class Run:
         self.times: list[dict[str, float]] = []
         self._opened = contextlib.ExitStack()
         try:
-            self.world = self._opened.enter_context(World(self.spec)) if world is None else world
+            self.world = World(self.spec) if world is None else world
+            if world is None:
+                self._opened.callback(self.world.close)
             parts = make_parts(self.world.spaces, self.spec, begun(out) if ways else None)
             self.folder: Folder | None = None
             if out is not None:
                 slow = parts.expert.workers is not None
-                folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
-                self.folder = self._opened.enter_context(folder)
+                self.folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
+                self._opened.callback(self.folder.close)
             samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
             self.student = Understudy.of(
                 parts, samples, play=alone if together is None else together.play_round
@@ -130,7 +133,8 @@ class Run:
             )
             self.measuring = parts.expert.probed
             self.collector, arena = self._place(threads, call_alone if together is None else together.call)
-            self.judge = Judge(self.student, arena, self._tick, self._proof(arena))
+            proof = None if self.student.timetable.goal is None else self._proof(arena)
+            self.judge = Judge(self.student, arena, self._tick, proof)
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 self._record = Record.load(self.folder.path)
@@ -150,19 +154,17 @@ class Run:
         if expert.person is not None:
             expert.person.open(world.make, env.observation_space, env.action_space)
             self._opened.callback(expert.person.close)
-        return HostCollector(env, student, self.labelling), self._stage(light=env.many)
+        collector = HostCollector(env, student, self.labelling)
+        return collector, Stage(world, student, self.spec.episode_limit, self._opened, light=env.many)
 
-    def _stage(self, *, light: bool) -> Stage:
-        return Stage(self.world, self.student, self.spec.episode_limit, light=light, opened=self._opened)
-
-    def _proof(self, arena: Arena) -> Proof | None:
+    def _proof(self, arena: Arena) -> Proof:
         """The tests of a run that has a goal."""
-        if self.student.timetable.goal is None:
-            return None
         from .proof import Proof
 
         def stage() -> Stage:
-            return arena if isinstance(arena, Stage) else self._stage(light=False)
+            if isinstance(arena, Stage):
+                return arena
+            return Stage(self.world, self.student, self.spec.episode_limit, self._opened)
 
         return Proof(self.student, arena, self.labelling, stage, self.world.make.name)
 
@@ -181,7 +183,7 @@ class Run:
             # Nothing was under way in a run that has just begun.
             student.breaks += bool(orphans) or any(int(slot["episode"]) >= 0 for slot in slots)
             self.collector.resume_anew(slots, orphans)
-        else:
+        elif slots:
             self.measuring += self.collector.restore(slots)
 
     @property
@@ -201,6 +203,7 @@ class Run:
             if number == 1 and student.parts.demos is not None:
                 row = student.learn_round(student.parts.demos, clock=clock)
             else:
+                self._tick(COLLECTING, 0, 0)
                 path = self.collector.collect(student.plan, watch)
                 question = student.choose(path)
                 self.labelling.answer(path, question.weights)
@@ -318,7 +321,7 @@ class Run:
         means = [float(row["return_mean"]) for row in student.rows]
         returns = [mean for mean in means if mean == mean]
         person.tell(
-            "collecting",
+            COLLECTING,
             round=number,
             rounds=len(self.student.timetable.sizes),
             labels=student.labels + here,

@@ -13,7 +13,7 @@ from ..envs.gymnasium import Maker, VectorEnv, has_limit, maker, vector
 from ..envs.pure import PureEnv
 from ..errors import UserError
 from ..parts import Spaces, nobody
-from ..policies import Observations
+from ..policies import Actions, Observations
 from ..policies.sight import Sight, without_infos
 from ..spec import WORLD, RunSpec
 
@@ -77,12 +77,6 @@ class World:
             self.first.close()
             self.first = None
 
-    def __enter__(self) -> World:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 @final
 class Worlds:
@@ -119,7 +113,7 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
     seen, sees = whole, spec.student_sees
     sight = None if sees is None else Sight.of(sees, "student_sees")
     # What cannot be a row of numbers is refused before anyone is asked about it.
-    _ = Observations.of(whole) if sight is None else sight.observations(whole)
+    _ = Observations.of(whole) if sight is None else sight.observations(whole), Actions.of(acts)
     if spec.student_infos:
         seen = spaces.env.observation_space  # of the environment itself, without the infos beside it
     options = spec.options("expert")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, not_finite_rows
-from .sequences import Sequences, count
+from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
 
 __all__ = [
     "BREAK",
@@ -19,4 +18,4 @@ __all__ = [
     "Reader",
     "Round",
 ]
-__all__ += ["SampleLog", "Sequences", "checksum", "count", "not_finite_rows", "recorded", "storage"]
+__all__ += ["SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]

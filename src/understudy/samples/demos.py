@@ -16,12 +16,12 @@ from ..errors import UserError, import_extra
 from ..experts import Expert
 from ..experts.answers import checked
 from ..nested import batch_size, nest, take
-from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy
+from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy, not_finite_rows
 from . import lerobot
-from .images import TOGETHER, ImageRows, image_columns, in_pieces, split_rows
-from .log import SampleLog
+from .images import TOGETHER, ImageRows, in_pieces, split_rows
+from .log import SampleLog, image_columns
 from .records import verified
-from .rounds import EXPERT, Round, not_finite_rows
+from .rounds import EXPERT, Round
 
 if TYPE_CHECKING:
     from ..nested import Nested, Space
@@ -69,11 +69,12 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Spaces) 
     if (Path(source) / "config.json").is_file():
         pieces: Iterable[Piece] = _of_run(source, observations, actions)
     else:
-        pieces = (
-            piece
-            for demos in _found(source, observations, actions)
-            for piece in _encoded(demos, observations, actions, spaces, who)
-        )
+        if source.startswith("minari:"):
+            found = _minari(source)
+        else:
+            by_name = source.startswith("lerobot:")
+            found = _lerobot(source, observations, actions) if by_name else [_archive(source)]
+        pieces = (piece for demos in found for piece in _encoded(demos, observations, actions, spaces, who))
     for rows, *more in pieces:
         if len(not_finite_rows(rows)):
             raise UserError(f"{who}: an observation is not finite.")
@@ -125,15 +126,6 @@ class Rows:
         return np.memmap(self._file, kind.dtype, "r", shape=(self._bytes // each, *kind.shape[1:]))
 
 
-def _found(source: str, observations: Seen, actions: Actions) -> Iterator[Demos]:
-    """The demonstrations of a file or a dataset, whole episodes at a time."""
-    if source.startswith("minari:"):
-        return _minari(source)
-    if source.startswith("lerobot:"):
-        return _lerobot(source, observations, actions)
-    return iter([_archive(source)])
-
-
 def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Spaces, who: str) -> Iterator[Piece]:
     """Demonstrations as rows; images some at a time."""
     labels = found.labels
@@ -181,9 +173,8 @@ def _rows(observations: Seen, found: Demos, who: str) -> Iterator[np.ndarray]:
             "an array begins, true in every first row."
         )
     if observations.mark and found.has is not None and not found.has.all():
-        raise UserError(
-            f"{who}: it has states without a label; a policy with memory learns from whole episodes."
-        )
+        told = "it has states without a label; a policy with memory learns from whole episodes"
+        raise UserError(f"{who}: {told}.")
     yield observations.along(found.observations, begins.astype(bool))[has]
 
 
@@ -249,15 +240,13 @@ def _lerobot(source: str, observations: Seen, actions: Actions) -> Iterator[Demo
     label, asked = dataset.labels()
     names = [*columns.values(), label, *([asked] if asked else [])]
     for steps in dataset.steps(names, whole=isinstance(observations, Recalled)):
-        seen = nest(
-            [(leaf.path, lerobot.as_seen(steps.columns[name], leaf)) for leaf, name in columns.items()]
-        )
+        parts = [(leaf.path, lerobot.as_seen(steps.columns[name], leaf)) for leaf, name in columns.items()]
         has = steps.columns[asked].astype(bool) if asked else None
         labels = steps.columns[label] if has is None else steps.columns[label][has]
         if labels.ndim == 1 and actions.shape == (1,):  # LeRobot has no arrays of one number
             labels = labels[:, None]
         if len(labels):
-            yield Demos(seen, labels, steps.begins, has)
+            yield Demos(nest(parts), labels, steps.begins, has)
 
 
 def _of_run(source: str, observations: Seen, actions: Actions) -> Iterator[Piece]:

@@ -12,12 +12,8 @@ from typing import Protocol, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..policies import Observations, Seen
-
 Index: TypeAlias = "int | slice | Sequence[int] | np.ndarray"
 """Which rows are asked for."""
-LEAST = 256
-"""Pixels of an image whose rows are kept so."""
 TOGETHER = 256
 """Rows that are read or converted at once."""
 SMALL = 2**24
@@ -34,22 +30,6 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: Index, /) -> np.ndarray: ...
     def __array__(self, dtype: DTypeLike | None = None, /) -> np.ndarray: ...
-
-
-def image_columns(observations: Seen) -> slice | None:
-    """The columns of the only image of bytes in the rows of these observations; None where there is none.
-
-    >>> from gymnasium.spaces import Box, Dict
-    >>> image_columns(Observations.of(Dict(a=Box(-1, 1, (3,)), b=Box(0, 255, (16, 16), np.uint8))))
-    slice(3, 259, None)
-    """
-    if not isinstance(observations, Observations):
-        return None
-    images = [i for i, leaf in enumerate(observations.leaves) if leaf.kind == "byte"]
-    if len(images) != 1 or observations.leaves[images[0]].width < LEAST:
-        return None
-    first = sum(leaf.width for leaf in observations.leaves[: images[0]])
-    return slice(first, first + observations.leaves[images[0]].width)
 
 
 def split_rows(rows: np.ndarray, columns: slice) -> tuple[np.ndarray, np.ndarray]:

@@ -45,9 +45,7 @@ class Feature(TypedDict):
 
 
 class Steps(NamedTuple):
-    """Steps in their order. columns: by name, each (n, …); begins (n,): where an episode begins, or goes on
-    that was divided.
-    """
+    """Steps in their order: columns (n, …) by name, and where an episode begins, or a part of one (n,)."""
 
     columns: dict[str, np.ndarray]
     begins: np.ndarray
@@ -62,11 +60,8 @@ def column_names(path: Sequence[str | int], *, picture: bool) -> list[str]:
     ['observation.state', 'observation.environment_state', 'observation']
     """
     if not path:
-        return (
-            ["observation.image"]
-            if picture
-            else ["observation.state", "observation.environment_state", "observation"]
-        )
+        plain = ["observation.state", "observation.environment_state", "observation"]
+        return ["observation.image"] if picture else plain
     name = ".".join(map(str, path)).replace("/", ".")  # a slash is LeRobot's own in names
     names = [f"observation.images.{name}", f"observation.{name}"]
     return names if picture else names[::-1]
@@ -78,12 +73,8 @@ def is_picture(dtype: np.dtype | str, shape: Sequence[int]) -> bool:
     >>> is_picture("uint8", (64, 64, 3)), is_picture("uint8", (4, 84, 84)), is_picture("float32", (64, 64))
     (True, False, False)
     """
-    return (
-        np.dtype(dtype) == np.uint8
-        and shape[2:] in ((), (1,), (3,))
-        and min(shape[:2], default=0) >= SIDE
-        and len(shape) > 1
-    )
+    large = len(shape) > 1 and min(shape[:2]) >= SIDE
+    return large and np.dtype(dtype) == np.uint8 and shape[2:] in ((), (1,), (3,))
 
 
 def as_seen(values: np.ndarray, leaf: Leaf) -> np.ndarray:
@@ -120,9 +111,8 @@ class Dataset:
                 "convert_dataset_v21_to_v30 makes one of the other."
             )
         needed = ("pyarrow", "pyarrow.compute", "pyarrow.parquet")
-        self._arrow, self._compute, self._parquet = (
-            import_extra(name, "demos: LeRobot", "tables") for name in needed
-        )
+        libraries = (import_extra(name, "demos: LeRobot", "tables") for name in needed)
+        self._arrow, self._compute, self._parquet = libraries
 
     def column_of(self, leaf: Leaf) -> str:
         """The column with this part of an observation."""
@@ -133,10 +123,9 @@ class Dataset:
             names += cameras
         if (name := next(filter(self.features.__contains__, names), None)) is not None:
             return name
-        there = (
-            ", ".join(name for name in self.features if name.startswith("observation")) or "no observation"
-        )
-        raise UserError(f"{self.who}: it has no column {' or '.join(names)}; it has {there}.")
+        there = ", ".join(name for name in self.features if name.startswith("observation"))
+        wanted = " or ".join(names)
+        raise UserError(f"{self.who}: it has no column {wanted}; it has {there or 'no observation'}.")
 
     def labels(self) -> tuple[str, str | None]:
         """The column with the expert's actions, and the one that is true where they are (None: everywhere).
@@ -180,11 +169,7 @@ class Dataset:
                 yield self._read(rest, names, videos, places)
 
     def _read(
-        self,
-        table: Any,
-        names: Sequence[str],
-        videos: dict[str, _Frames],
-        places: dict[str, Any],
+        self, table: Any, names: Sequence[str], videos: dict[str, _Frames], places: dict[str, Any]
     ) -> Steps:
         episode, frame = (table[name].to_numpy() for name in ("episode_index", "frame_index"))
         begins = np.diff(episode, prepend=-1) != 0
@@ -215,9 +200,7 @@ class Dataset:
         if dtype == "image":
             imageio = import_extra("imageio.v3", "demos: LeRobot's images", "mujoco")
             cells = column.to_pylist()
-            files = (
-                io.BytesIO(cell["bytes"]) if cell["bytes"] else self.folder / cell["path"] for cell in cells
-            )
+            files = (io.BytesIO(c["bytes"]) if c["bytes"] else self.folder / c["path"] for c in cells)
             return np.stack([imageio.imread(file, mode="RGB") for file in files]).reshape(-1, *shape)
         values = column.combine_chunks()
         while self._arrow.types.is_nested(values.type) or hasattr(values, "storage"):

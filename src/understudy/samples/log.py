@@ -17,10 +17,10 @@ import numpy as np
 from ..errors import UserError, check_name
 from ..losses import Absolute, Squared, computes
 from ..machine import total_memory
-from ..policies import Actions, Normaliser, Seen, TrainedPolicy
+from ..policies import Actions, Normaliser, Observations, Seen, TrainedPolicy
 from ..solvers import draws
 from ..spec import FIELDS
-from .images import ImageRows, Index, Rows, add_part, image_columns, in_pieces, split_rows
+from .images import ImageRows, Index, Rows, add_part, in_pieces, split_rows
 from .records import Record, Sum, Sums
 from .rounds import Round
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
     from ..parts import Parts
+
+LEAST = 256
+"""Pixels of an image whose rows are kept as bytes."""
 
 
 @final
@@ -100,6 +103,22 @@ def distinct(stacks: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndar
             index[row] = [number(frame) for frame in now]
         last[slot] = row
     return np.stack(frames), index
+
+
+def image_columns(observations: Seen) -> slice | None:
+    """The columns of the only image of bytes in the rows of these observations; None where there is none.
+
+    >>> from gymnasium.spaces import Box, Dict
+    >>> image_columns(Observations.of(Dict(a=Box(-1, 1, (3,)), b=Box(0, 255, (16, 16), np.uint8))))
+    slice(3, 259, None)
+    """
+    if not isinstance(observations, Observations):
+        return None
+    images = [i for i, leaf in enumerate(observations.leaves) if leaf.kind == "byte"]
+    if len(images) != 1 or observations.leaves[images[0]].width < LEAST:
+        return None
+    first = sum(leaf.width for leaf in observations.leaves[: images[0]])
+    return slice(first, first + observations.leaves[images[0]].width)
 
 
 def stack_shape(observations: Seen) -> tuple[int, int, int] | None:

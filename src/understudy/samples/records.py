@@ -152,9 +152,7 @@ def forget(folder: Path, last: int) -> None:
 
 
 def verified(path: Path, names: Collection[str] = ()) -> Record:
-    """The last round of a run in a folder, after its files were compared with their checksums: all
-    of them, or those of these names.
-    """
+    """The last round of a run in a folder, after its files (those of these names) were compared."""
     wrong = f"{str(path)!r} has no round yet"
     for _ in range(3):  # a process that writes to it may be between two rounds
         kept = numbers(path)

@@ -54,9 +54,7 @@ class TensorBoard(Sink):
     def row(self, number: int, row: Row) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
 
-        values = [
-            Summary.Value(tag=name, simple_value=number) for name, number in finite_numbers(row).items()
-        ]
+        values = [Summary.Value(tag=name, simple_value=n) for name, n in finite_numbers(row).items()]
         self._add(number, summary=Summary(value=values))
         self._writer.flush()
 

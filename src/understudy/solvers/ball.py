@@ -88,10 +88,8 @@ class InBall(eqx.Module):
             share = jnp.clip(jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999)
             middle = jnp.where(free, zero, jnp.where(end, high, b.low + (b.high - b.low) * share))
             ahead = project(b.solution.params, self.radius)
-            start = jax.tree.map(
-                lambda w, p, a: jnp.where(free, w, jnp.where(end, p, a)), params, near, ahead
-            )
-            solution = solve(middle, start)
+            ahead = jax.tree.map(lambda p, a: jnp.where(end, p, a), near, ahead)
+            solution = solve(middle, jax.tree.map(lambda w, a: jnp.where(free, w, a), params, ahead))
             error = self._error(solution)
             outside = (error < 0) & ~end | free
             # Illinois: an end that stays put twice has its error halved, so that both ends move.
@@ -110,18 +108,15 @@ class InBall(eqx.Module):
         none = jnp.zeros((), jnp.int32)
         first = Bracket(zeros_of(solve, zero, params), zero, high, zero, zero, zero, none, none, none)
         last = jax.lax.while_loop(going, turn, first)
-        return jax.lax.cond(
-            last.solves == 1, lambda: self._free(last.solution), lambda: self._bound(objective, last, close)
-        )
+        free, bound = lambda: self._free(last.solution), lambda: self._bound(objective, last, close)
+        return jax.lax.cond(last.solves == 1, free, bound)
 
     def _error(self, solution: Solution) -> Array:
         """Negative outside the ball, positive inside."""
         return 1.0 / jnp.maximum(optax.tree.norm(solution.params), 1e-300) - 1.0 / self.radius
 
     def _free(self, solution: Solution) -> Solution:
-        """The solution without a constraint, which lies inside. Where only infinity is better, a bounded
-        domain has a minimiser: this point, to the tolerance.
-        """
+        """The solution without a constraint; where only infinity is better, the ball's minimiser is this."""
         status = jnp.where(solution.status == Status.NO_MINIMISER, Status.CONVERGED, solution.status)
         return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
 

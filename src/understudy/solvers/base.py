@@ -86,6 +86,20 @@ class Progress(NamedTuple):
 State = TypeVar("State")
 
 
+def solution_of(done: Progress) -> Solution:
+    """Where a smooth solve has come to."""
+    return Solution(
+        params=done.params,
+        status=done.status,
+        value=done.value,
+        grad_norm=optax.tree.norm(done.gradient),
+        iterations=done.iterations,
+        evaluations=done.evaluations,
+        residual=done.gradient,
+        gap=jnp.zeros_like(done.value),
+    )
+
+
 class Solver(eqx.Module, Generic[State]):
     """A method (`init`, `step`, `progress`) run by the one loop until ``||∇J|| ≤ tolerance`` or
     `max_iterations`.
@@ -121,17 +135,7 @@ class Solver(eqx.Module, Generic[State]):
 
     def finish(self, objective: Objective, state: State) -> Solution:
         """The solution at the end of the loop."""
-        done = self.progress(state)
-        return Solution(
-            params=done.params,
-            status=done.status,
-            value=done.value,
-            grad_norm=optax.tree.norm(done.gradient),
-            iterations=done.iterations,
-            evaluations=done.evaluations,
-            residual=done.gradient,
-            gap=jnp.zeros_like(done.value),
-        )
+        return solution_of(self.progress(state))
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         """Minimises `objective` from `params`; `key` is read by methods that draw minibatches."""
@@ -170,9 +174,7 @@ def zeros_of(solve: Callable[..., Solution], *args: Params) -> Solution:
 
 
 def is_data(tree: Any) -> Any:
-    """Which leaves of a tree are data of a program: all arrays, and the numbers of a `Solver` (not its
-    switches). Numbers elsewhere, as in a solver of one's own that is no `Solver`, select the program.
-    """
+    """Which leaves of a tree are data of a program: all arrays, and a `Solver`'s numbers (no switches)."""
 
     def number(value: ArrayLike | None) -> bool:
         return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
@@ -488,14 +490,8 @@ class Descent(Solver[DescentState]):
     def init(self, objective: Objective, params: Params, key: Array) -> DescentState:
         params = self.direction.start(objective, params)
         value, gradient = objective.value_and_gradient(params)
-        progress = Progress(
-            params=params,
-            value=value,
-            gradient=gradient,
-            iterations=_count(0),
-            evaluations=_count(1),
-            status=first_status(value, gradient, self.tolerance),
-        )
+        status = first_status(value, gradient, self.tolerance)
+        progress = Progress(params, value, gradient, _count(0), _count(1), status)
         step = jnp.asarray(self.first_step, value.dtype)
         if not self.direction.warm_step and not isinstance(self.direction, NewtonStep):
             # A first quasi-Newton direction is the bare gradient: its length means nothing yet.
@@ -559,9 +555,8 @@ def lbfgs(
     *, tolerance: float = 1e-9, max_iterations: int = 1000, memory: int = 10, c: float = 1e-4
 ) -> Descent:
     """L-BFGS with Armijo backtracking from step 1."""
-    return Descent(
-        direction=LimitedMemory(memory=memory), tolerance=tolerance, max_iterations=max_iterations, c=c
-    )
+    rule = LimitedMemory(memory=memory)
+    return Descent(direction=rule, tolerance=tolerance, max_iterations=max_iterations, c=c)
 
 
 def block_lbfgs(
@@ -571,9 +566,8 @@ def block_lbfgs(
 
     On cross-entropy with 512 × 6 parameters it needs a tenth of the steps of plain L-BFGS.
     """
-    return Descent(
-        direction=Blocks(memory=memory, every=every), tolerance=tolerance, max_iterations=max_iterations, c=c
-    )
+    rule = Blocks(memory=memory, every=every)
+    return Descent(direction=rule, tolerance=tolerance, max_iterations=max_iterations, c=c)
 
 
 def newton(*, tolerance: float = 1e-12, max_iterations: int = 200, c: float = 1e-4) -> Descent:

@@ -2,8 +2,7 @@
 policies on label counts the best table in hindsight and Newton's step.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 # JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jax import Array
 from ..errors import UserError
 from ..objectives import Counts, Objective, Statistics
 from ..policies import Params
-from .base import Descent, Direction, Solution, Status
+from .base import Descent, Direction, Progress, Solution, Status, solution_of
 
 
 class ClosedForm(eqx.Module):
@@ -47,16 +46,7 @@ closed_form = ClosedForm
 
 def _by_formula(params: Params, status: Array, value: Array, gradient: Params) -> Solution:
     once = jnp.ones((), jnp.int32)
-    return Solution(
-        params=params,
-        status=status.astype(jnp.int32),
-        value=value,
-        grad_norm=optax.tree.norm(gradient),
-        iterations=once,
-        evaluations=once,
-        residual=gradient,
-        gap=jnp.zeros_like(value),
-    )
+    return solution_of(Progress(params, value, gradient, once, once, status.astype(jnp.int32)))
 
 
 class CellNewton(Direction[tuple[()]]):

@@ -124,13 +124,8 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
     above, below = point.above, point.below
     samples = jnp.maximum(jnp.sum(problem.used), 1.0)
     residual = dual_residual(problem, point.params, point.dual)
-    mismatch = (
-        problem.targets
-        - problem.rows @ point.params
-        - problem.curvature * point.dual
-        - point.over
-        + point.under
-    )
+    mismatch = problem.targets - problem.rows @ point.params - problem.curvature * point.dual
+    mismatch = mismatch - point.over + point.under
     stiffness = stiffness_of(problem, point)
 
     def factor(column: Array, weight: Array) -> Array:
@@ -154,12 +149,8 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
 
         move = jax.lax.fori_loop(0, 3, refine, jnp.zeros_like(point.params))
         turn = stiffness * (pull - problem.rows @ move)
-        return (
-            move,
-            turn,
-            (upper_target + point.over * turn) / above,
-            (lower_target - point.under * turn) / below,
-        )
+        over, under = upper_target + point.over * turn, lower_target - point.under * turn
+        return move, turn, over / above, under / below
 
     def reach(turn: Array, over: Array, under: Array) -> Array:
         """The longest step in (0, 1] per column that keeps everything positive."""
@@ -184,9 +175,8 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
     # the correction less.
     aim = jnp.where(slow, 0.2 * level, aim)
     trust = jnp.where(slow, 0.0, trust)
-    move, turn, over, under = newton(
-        aim - products[0] + trust * over * turn, aim - products[1] - trust * under * turn
-    )
+    second = trust * over * turn, trust * under * turn
+    move, turn, over, under = newton(aim - products[0] + second[0], aim - products[1] - second[1])
     # Near the end the full step, almost: the gap then falls with its square.
     length = jnp.minimum(1.0, (1.0 - jnp.minimum(0.005, gap)) * reach(turn, over, under))
     return Point(
@@ -431,9 +421,8 @@ class InteriorPoint(Solver[InteriorState]):
         best = _unpolished(state)
 
         def going(state: InteriorState) -> Array:
-            return (state.progress.status == Status.RUNNING) & (
-                state.progress.iterations < self.max_iterations
-            )
+            done = state.progress
+            return (done.status == Status.RUNNING) & (done.iterations < self.max_iterations)
 
         if isinstance(objective.losses.loss, Huber):  # no kinks: nothing to polish
             state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
@@ -454,12 +443,9 @@ class InteriorPoint(Solver[InteriorState]):
         return self._solution(objective, problem, best, state.progress)
 
     def _polished(self, problem: Problem, state: InteriorState, old: Best, turn: Array) -> Best:
-        """What is kept after a run: its polished end where that is a minimiser, else the end itself.
-
-        After the second run the duals are still those of the first, which had no penalty.
-        """
+        """What is kept after a run: its polished end where that is a minimiser, else the end itself."""
         first, point = turn == 0, state.point
-        dual = jnp.where(first, point.dual, old.dual)
+        dual = jnp.where(first, point.dual, old.dual)  # those of the first run, which had no penalty
         stiffness = stiffness_of(problem, point)
         params, dual, fits, nearest = polish(problem, point.params, dual, stiffness)
         gradient = dual_residual(problem, params, dual)

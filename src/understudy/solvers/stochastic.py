@@ -293,10 +293,8 @@ class SLS(Stochastic):
             status = jnp.where(jnp.isfinite(norm) & jnp.isfinite(v), Status.RUNNING, Status.DIVERGED)
             if not self.minibatch:
                 status = jnp.where(norm <= self.tolerance, Status.CONVERGED, status)
-            turns = 2 if self.minibatch else 1
-            done = Progress(
-                trial, v, g, old.iterations + 1, old.evaluations + turns, status.astype(jnp.int32)
-            )
+            looks = old.evaluations + (2 if self.minibatch else 1)
+            done = Progress(trial, v, g, old.iterations + 1, looks, status.astype(jnp.int32))
             step = jnp.where(square == 0, state.step, state.step * self.growth)
             return SearchState(done, rows, step, jnp.zeros_like(state.backtracks), key)
 

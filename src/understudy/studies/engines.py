@@ -70,17 +70,13 @@ def play_inline(shards: Sequence[Shard], work: Work) -> None:
     with contextlib.closing(Worlds()) as worlds:
         for number, shard in enumerate(shards):
             began = time.perf_counter()
-
-            def show(done: int, total: int, number: int = number) -> None:
-                work.progress(number, done)
-
             results = play(
                 shard,
                 threads=count_cores(),
                 keep=work.keep,
                 whole=work.whole,
                 worlds=worlds,
-                progress=show,
+                progress=lambda done, total, number=number: work.progress(number, done),
             )
             work.done(number, results, time.perf_counter() - began)
 
@@ -304,9 +300,7 @@ def has_accelerator() -> bool:
 
 
 def play_on_ray(shards: Sequence[Shard], work: Work) -> None:
-    """Shards as tasks of a Ray cluster: one core each, played again when a worker or a whole node is lost.
-    What is finished stays finished.
-    """
+    """Shards as tasks of a Ray cluster: one core each, played again when a worker or a whole node is lost."""
     ray = connect_to_ray(work.address)
     environment = worker_environment()
     variables = {name: environment[name] for name in PASSED_ON if name in environment}

@@ -85,9 +85,7 @@ def open_folder(path: Path, study: Study, *, stray: bool = False) -> Generator[N
 
 
 def settle_partial(path: Path, names: Iterable[str], *, whole: bool = False) -> None:
-    """What was kept of runs that have ended, by id, while they were under way: it goes, or as a whole folder
-    takes its place.
-    """
+    """What was kept of ended runs, by id, while they were under way goes, or becomes their whole folder."""
     for name in names:
         under_way, kept = partial(path / "runs", name), path / "runs" / name
         if whole and not kept.is_dir() and (under_way / "summary.json").is_file():
@@ -109,9 +107,7 @@ def keep_best(path: Path, finished: Mapping[str, Result], entries: Iterable[Entr
 def kept_runs(
     path: Path, finished: Mapping[str, Result], entries: Iterable[Entry]
 ) -> dict[str, list[tuple[Entry, Path]]]:
-    """The folders of runs that are there, by environment: the highest return first, then, where none was
-    measured, the least average loss; of equal ones the first of the plan.
-    """
+    """The folders of runs that are there, by environment: the highest return first, else the least loss."""
     found: dict[str, list[tuple[Entry, Path]]] = {}
 
     def order(run: tuple[Entry, Path]) -> tuple[bool, float]:
@@ -128,19 +124,10 @@ def kept_runs(
 def write_result(
     path: Path, entry: Entry, result: Result, shard: ShardRecord, *, whole: bool = False
 ) -> None:
-    """Makes a run count; `shard` says with how many others it was played, and how long that took. whole: its
-    folder stays.
-    """
-    record = {
-        "settings": entry.settings,
-        "columns": {name: [row[name] for row in result.rows] for name in NAMES},
-        "summary": result.summary,
-        "error": result.error,
-        "seconds": result.seconds,
-        "evaluation": result.evaluation,
-        "expert_evaluation": result.expert_evaluation,
-        "shard": shard,
-    }
+    """Makes a run count; whole: its folder stays."""
+    columns = {name: [row[name] for row in result.rows] for name in NAMES}
+    told = {name: value for name, value in result._asdict().items() if name != "rows"}
+    record = {"settings": entry.settings, "columns": columns, **told, "shard": shard}
     with reporting(path):
         disk.write_file(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
     if result.error is None:  # one that failed may be played again, from where it was
@@ -151,22 +138,23 @@ def read_results(path: Path, entries: Iterable[Entry]) -> dict[str, Finished]:
     """What came of every finished run, by its id; a damaged file is none."""
     finished: dict[str, Finished] = {}
     for entry in entries:
-        try:
-            record = disk.read_json(path / "runs" / f"{entry.id}.json", "out")
-            columns = [record["columns"][name] for name in NAMES]
-            result = Result(
-                rows=[dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)],
-                summary=record["summary"],
-                error=record["error"],
-                seconds=record["seconds"],
-                evaluation=record.get("evaluation"),
-                expert_evaluation=record.get("expert_evaluation"),
-            )
-            if record["settings"] == disk.from_json(disk.to_json(entry.settings, lossless=True)):
-                finished[entry.id] = Finished(result, record["shard"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found, settings = read_file(path / "runs" / f"{entry.id}.json")
+            if settings == disk.from_json(disk.to_json(entry.settings, lossless=True)):
+                finished[entry.id] = found
     return finished
+
+
+def read_file(file: Path) -> tuple[Finished, dict[str, Json]]:
+    """What the file of a finished run holds, and the settings of the run."""
+    record = disk.read_json(file, "out")
+    columns = [record["columns"][name] for name in NAMES]
+    result = Result(
+        rows=[dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)],
+        **{name: record[name] for name in ("summary", "error", "seconds")},
+        **{name: record.get(name) for name in ("evaluation", "expert_evaluation")},
+    )
+    return Finished(result, record["shard"]), record["settings"]
 
 
 def refuse_foreign(path: Path, what: str = "a study", marks: Sequence[str] = ("study.json",)) -> None:

@@ -192,8 +192,8 @@ def run(
                 ended[entry.id] = result
             if keep == "best":
                 keep_best(path, ended, study.runs)
-            for entry, result in zip(entries, results, strict=True):  # when all count: a sink may refuse
-                _tell_sinks(names, path, entry, result)
+            for entry, result in zip(entries, results, strict=True) if names else ():
+                _tell_sinks(names, path, entry, result)  # when all count: a sink may refuse
             show(number, lengths[number])
 
         if shards:
@@ -244,8 +244,8 @@ def _warn_not_kept(path: Path, keep: str, study: Study, finished: Mapping[str, R
 
 
 def run_folders(path: str | os.PathLike[str]) -> list[Path]:
-    """The folders of the runs that a study has kept, the best run of each environment first; of any other
-    folder, that folder itself. Of a tuned study those of its full pass.
+    """The folders that a study, or the full pass of a tuned one, has kept, the best of each environment
+    first; of any other folder, that folder itself.
     """
     place = Path(path)
     place = place / "full" if (place / "full" / "study.json").is_file() else place
@@ -262,9 +262,7 @@ def run_folders(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def best_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder of the best run that a study has kept, of its only environment; of any other folder, that
-    folder itself.
-    """
+    """The first of `run_folders`, where they are of one environment."""
     folders = run_folders(path)
     envs = {str(read_config(folder)["settings"]["env"]): folder for folder in reversed(folders)}
     if len(folders) > 1 and len(envs) > 1:
@@ -281,9 +279,8 @@ def folder_or_temporary(out: str | os.PathLike[str] | None, stack: contextlib.Ex
 
 
 def check_runs(study: Study, engine: str) -> bool:
-    """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
-    environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
-    memory which a worker needs. Returns whether some expert is slow or expensive.
+    """Refuses, before anything runs, environments, experts and parts that do not fit each other; whether some
+    expert is slow or expensive. It must not start JAX, which would take a worker's memory on an accelerator.
     """
     if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
         raise UserError("expert: a person cannot answer a worker process; say engine inline.")
@@ -349,13 +346,9 @@ def check_sinks(sinks: Sequence[str]) -> list[str]:
 
 
 def _tell_sinks(sinks: Iterable[str], folder: Path, entry: Entry, result: Result) -> None:
-    """All rounds of a run that has ended, to new sinks: TensorBoard's files are in a folder of the run's
-    name, in ``sinks`` of the study's folder or in the place that was given.
-    """
+    """All rounds of a run that has ended, to new sinks, whose files have a folder of the run's name."""
     name = name_run(entry)
     places = [f"{sink}/{name}" if sink.startswith("tensorboard:") else sink for sink in sinks]
-    if not places:
-        return
     place = folder / "sinks" / name
     with reporting(folder):
         place.mkdir(parents=True, exist_ok=True)
@@ -375,9 +368,7 @@ def name_run(entry: Entry) -> str:
     'CartPole-v1-ftrl-eta=0.5-seed=0-'
     """
     labels = {name: value for name, value in entry.labels.items() if value is not None}
-    words = [
-        str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in labels.items()
-    ]
+    words = [str(v) if name in ("env", "learner") else f"{name}={v}" for name, v in labels.items()]
     # Values may be long, and names of folders may not.
     return re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:200] + f"-{entry.id[:6]}"
 
@@ -510,22 +501,12 @@ def measured_rate(records: Iterable[ShardRecord]) -> Rate | None:
 def calibrate_rate(
     shards: Sequence[Sequence[Entry]], workers: int, progress: Callable[[str, int, int], None] | None = None
 ) -> Rate | None:
-    """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
-    will have, and takes the time; twice, since the first time compiles. None where the study is as short.
-    ``progress(stage, done, total)`` is called as the rounds are played.
+    """Plays the first rounds of the first runs without evaluation, on as many workers as the study will have,
+    and takes the time; twice, since the first time compiles. None where the study is as short.
     """
     first = [entry.spec for shard in shards for entry in shard][:CALIBRATION]
-    short = [
-        spec.replace(
-            rounds=CALIBRATED_ROUNDS,
-            budget=None,
-            until=None,
-            episodes=0,
-            expert_episodes=0,
-            comparator="none",
-        ).changes()
-        for spec in first
-    ]
+    nothing = {"budget": None, "until": None, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
+    short = [spec.replace(rounds=CALIBRATED_ROUNDS, **nothing).changes() for spec in first]
     plans = [plan_of(RunSpec.of(settings)) for settings in short]
     steps = sum(plan.total for plan in plans)
     if sum(entry.plan.total for shard in shards for entry in shard) < 10 * steps * workers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import shutil
 import threading
@@ -101,9 +102,7 @@ def play(
             if meeting is None:
                 return [_play_run(open_run(spec), spec, count, whole) for spec in specs]
             pairs = [(open_run(spec), spec) for spec in specs]
-            return meeting.each(
-                [lambda run=run, spec=spec: _play_run(run, spec, count, whole) for run, spec in pairs]
-            )
+            return meeting.each([functools.partial(_play_run, *pair, count, whole) for pair in pairs])
     finally:
         shared.close(but=0 if worlds is None else STAY)
 
@@ -154,10 +153,9 @@ def partial(keep: Path, name: str) -> Path:
 def _open(
     spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None, whole: bool
 ) -> Run:
-    """A run that begins, or goes on from what is kept of it. One that cannot go on from there loses its
-    rounds, and where that does not help its labels too; where the disk refuses, it is not kept. But a run
-    whose expert is slow or expensive is refused where its labels would be lost or not kept. So is one whose
-    folder another process holds.
+    """A run that begins, or goes on from what is kept of it. One that cannot loses its rounds, and where that
+    does not help its labels too; where the disk refuses, it is not kept. It is refused where labels of a slow
+    or expensive expert would be lost, and where another process holds its folder.
     """
     path = None if keep is None else partial(keep, digest(spec.changes()))
     expensive = world.spaces.expert.workers is not None
@@ -235,9 +233,7 @@ def _result(run: Run, error: UserError | None) -> Result:
         }
         summary |= run.record.statement.numbers() if run.record.statement else {}
     for name, about in last_of_experts(run.student.experts).items():
-        summary |= {
-            f"{what}_of_{name}": math.nan if number is None else number for what, number in about.items()
-        }
+        summary |= {f"{what}_of_{name}": math.nan if n is None else n for what, n in about.items()}
     seconds = {name: sum(laps[name] for laps in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
     seconds["total"] = time.perf_counter() - run.began

@@ -20,7 +20,7 @@ from ..disk import Json, lock, reporting, to_columns
 from ..errors import UserError, check_int, check_name
 from ..regret.ledger import to_pandas
 from .folder import Columns, column_of, refuse_foreign, write_tables
-from .running import Plan, Results, folder_or_temporary, plan, run
+from .running import Plan, Results, check_keep, folder_or_temporary, plan, run
 from .study import Entry, Study, check_table
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def tune(
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
+    check_keep(keep, out)
     axes, rough = _prepare(study, over, out, candidates, coarse, seeds)
 
     def report(stage: str) -> Callable[[int, int], None]:

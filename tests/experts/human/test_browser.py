@@ -11,8 +11,8 @@ from browsing import browser  # noqa: F401
 from experts.human.test_desk import Asking
 from understudy import imitate
 from understudy.experts import person
+from understudy.experts.human import Page
 from understudy.experts.human.controls import Controls
-from understudy.experts.human.doors import Page
 
 WAIT = 300_000
 RANDOM = 50

@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from understudy.errors import UserError
 from understudy.experts import person
+from understudy.experts.human import Terminal, screen
 from understudy.experts.human.controls import Controls, image, table
-from understudy.experts.human.doors import Terminal, screen
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_is_no_number_is_shown_all_the_same():
 def test_an_interrupt_leaves_the_terminal_as_it_was():
     """The thread that waits for a key ends with the program; the terminal would go on without an echo."""
     pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
-    code = "import threading, time; from understudy.experts.human.doors import _keys;"
+    code = "import threading, time; from understudy.experts.human import _keys;"
     code += "threading.Thread(target=lambda: list(_keys()), daemon=True).start(); print(flush=True);"
     code += "time.sleep(0.2); raise KeyboardInterrupt"
     ours, theirs = pty.openpty()

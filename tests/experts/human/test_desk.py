@@ -8,8 +8,8 @@ import time
 import pytest
 
 from understudy.errors import UserError
+from understudy.experts.human import screen
 from understudy.experts.human.desk import Desk
-from understudy.experts.human.doors import screen
 
 
 class Asking:

@@ -1,11 +1,23 @@
 """A person as expert: asked on a page on this machine, or in a terminal."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
+import atexit
+import base64
+import functools
+import importlib.resources
+import io
+import os
+import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, final
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
+
+import numpy as np
 
 from ... import web
 from ...envs.gymnasium import Maker, Seen
@@ -13,9 +25,8 @@ from ...envs.pictures import Pictures
 from ...errors import UserError, check_name
 from ...nested import take
 from .. import Expert
-from .controls import Action, Controls, image, table
-from .desk import GRACE, Desk, Drop, Fact, Keep, Setup, Shown
-from .doors import Page, Terminal, encoded, fits
+from .controls import KEYS, Action, Choice, Controls, Plain, Row, image, table
+from .desk import GRACE, SPEEDS, Desk, Drop, Fact, Keep, Setup, Shown, View
 
 if TYPE_CHECKING:
     from .. import Infos, Nested, Space
@@ -146,3 +157,245 @@ class Person:
             self.desk = None
         if self._pictures is not None:
             self._pictures.close()
+
+
+# The doors through which a person answers a desk: a page on this machine, or a terminal.
+
+BEAT = 10.0
+"""Seconds after which a page without news is sent an empty message, which keeps the connection open."""
+Post = Callable[[Mapping[str, Any]], bool | None]
+"""What the body of a request does; False where it does not count."""
+STREAMS = 3
+"""Pages that are sent news as they come. A browser opens six connections to a server, and answers need some
+of them; pages beyond that ask again every second."""
+LARGE = 60_000
+"""Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
+
+
+@final
+class Page:
+    """Serves a desk until it is closed.
+
+    setup: what a page needs once: the environment's name and the controls. port: 0 takes a free one.
+    """
+
+    def __init__(self, desk: Desk, setup: Setup, *, port: int = 0, browser: bool = True):
+        self.desk, self._setup = desk, {**setup, "speeds": SPEEDS}
+        posts: dict[str, Post] = {
+            "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
+            "skip": lambda body: desk.skip(body.get("question")),
+            "undo": lambda body: desk.undo(),
+            "confirm": lambda body: desk.confirm(),
+            "hold": lambda body: desk.hold(body.get("value")),
+            "steer": lambda body: desk.steer(**_wheel(body)),
+        }
+        self.server = web.Server(
+            {
+                "GET /": lambda request: (
+                    importlib.resources.files(__name__).joinpath("page.html").read_text("utf-8")
+                ),
+                "GET /setup": lambda request: self._setup,
+                "GET /view": lambda request: desk.view(),
+                "GET /events": lambda request: self._events(),
+            }
+            | {f"POST /{name}": functools.partial(self._post, post) for name, post in posts.items()},
+            port=port,
+        )
+        opened = web.show(self.server.url, browser=browser)
+        sentence = "The page is open in your browser" if opened else "Open this page to answer"
+        print(f"{sentence}: {self.server.url}", file=sys.stderr, flush=True)
+
+    def _post(self, post: Post, request: web.Request) -> Mapping[str, Any]:
+        counted = post(request.json if isinstance(request.json, dict) else {})
+        return {"counted": counted is not False, **self.desk.view()}
+
+    def _events(self) -> Generator[View | None]:
+        if self.desk.viewers >= STREAMS:
+            yield self.desk.view()
+            return
+        self.desk.look(1)
+        try:
+            version = -1
+            while True:
+                if not self.desk.wait(version, BEAT):
+                    yield None
+                    continue
+                view = self.desk.view()
+                version = view["version"]
+                yield view
+                if view["mode"] == "done":
+                    return
+        finally:
+            self.desk.look(-1)
+
+    def close(self) -> None:
+        self.server.close()
+
+
+def encoded(picture: np.ndarray) -> str:
+    """A picture (height, width, 3) as an address that holds it.
+
+    >>> encoded(np.zeros((2, 2, 3), np.uint8))[:22]
+    'data:image/png;base64,'
+    """
+    from PIL import Image
+
+    image, file = Image.fromarray(np.ascontiguousarray(picture)), io.BytesIO()
+    image.save(file, "PNG", compress_level=3)
+    kind = "png"
+    if file.tell() > LARGE:
+        file, kind = io.BytesIO(), "jpeg"
+        image.save(file, "JPEG", quality=85)
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _wheel(body: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = {"taken": bool, "paused": bool, "speed": int}
+    return {name: body[name] for name, kind in kinds.items() if type(body.get(name)) is kind}
+
+
+# In a terminal a state is a table, and an answer one key.
+
+NAMES, WIDTH = 24, 24
+"""Columns of a name, and at most of a bar."""
+
+
+@final
+class Terminal:
+    """Answers a desk from a terminal, in a thread of its own; discrete actions only.
+
+    Keys: an action's own key, u for undo, s for skip; an interrupt (Ctrl-C) ends the run, which can be
+    resumed.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        setup: Setup,
+        *,
+        keys: Callable[[], Iterator[str]] | None = None,
+        out: TextIO | None = None,
+    ):
+        if not fits(setup["controls"]):
+            raise UserError(
+                f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
+                "(person:page)."
+            )
+        self.desk, self._out = desk, out or sys.stderr
+        self._choices = setup["controls"].get("choices", [])[0]
+        self._keys, self._closed = keys or _keys, False
+        desk.paused, desk.speed = False, 0
+        threading.Thread(target=self._run, name="person", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer()
+        except BaseException as error:  # of this thread nobody else hears, and the run would wait for ever
+            self.desk.fail(error)
+
+    def _answer(self) -> None:
+        keys, version = iter(self._keys()), -1
+        while not self._closed:
+            if not self.desk.wait(version, 1.0):
+                continue
+            view = self.desk.view()
+            version, question = view["version"], view["question"]
+            if view["mode"] == "done":
+                return
+            if question is None:
+                continue
+            if view["mode"] == "watch":
+                self.desk.skip(question["number"])
+                continue
+            self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
+            key = next(keys, None)
+            if key is None:
+                raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
+            self._press(key, question["number"])
+            version = -1  # a key may have changed nothing
+
+    def _press(self, key: str, number: int) -> None:
+        """What a key does."""
+        pressed = [i for i, choice in enumerate(self._choices) if key in choice["keys"]]
+        try:
+            if pressed:
+                self.desk.answer(number, pressed)
+            elif key == "s":
+                self.desk.skip(number)
+            elif key == "u":
+                self.desk.undo()
+            else:
+                self._print(f"  {key!r} is no key here.")
+        except UserError as error:
+            self._print(f"  {error}")
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def fits(controls: Plain) -> bool:
+    """Whether one key is an answer: a choice, and a key for every action."""
+    return controls["kind"] == "discrete" and all(choice["keys"] for choice in controls.get("choices", [])[0])
+
+
+def screen(view: View, choices: Sequence[Choice], columns: int = 80) -> str:
+    """A question as text; bars are shorter, or left out, where there are few columns.
+
+    >>> rows = [{"name": "pole angle", "value": 0.1, "low": -0.4, "high": 0.4}]
+    >>> view = {"question": {"table": rows}, "at": 1, "of": 10, "facts": {"labels": 4, "budget": 50}}
+    >>> print(screen(view, [{"name": "push left", "keys": ["1"]}]))
+    <BLANKLINE>
+    state 1 of 10, 4 of 50 labels
+      pole angle                    0.1  ────────────┼──●────────
+      [1] push left   [s] skip   [u] undo
+    """
+    facts = view["facts"]
+    of = f" of {facts['budget']}" if facts.get("budget") else ""
+    table = [] if view["question"] is None else view["question"].get("table", [])
+    lines = ["", f"state {view['at']} of {view['of']}, {facts['labels']}{of} labels"]
+    for row in table:
+        line = f"  {row['name']:<{NAMES}} {float(row['value']):>8.4g}"
+        lines.append(f"{line}  {_bar(row, min(WIDTH, columns - len(line) - 3))}".rstrip())
+    keys = [f"[{choice['keys'][0]}] {choice['name']}" for choice in choices if choice["keys"]]
+    return "\n".join([*lines, "  " + "   ".join([*keys, "[s] skip", "[u] undo"])])
+
+
+def _bar(row: Row, width: int) -> str:
+    """Where a value lies between its bounds; the middle is marked."""
+    low, high, value = row.get("low", 0.0), row.get("high", 0.0), row["value"]
+    if high <= low or width < WIDTH // 4 or isinstance(value, str):
+        return ""
+    share = min(max((value - low) / (high - low), 0.0), 1.0)
+    line = ["─"] * width
+    line[width // 2] = "┼"
+    line[min(round(share * width), width - 1)] = "●"
+    return "".join(line)
+
+
+def _keys() -> Iterator[str]:
+    """Keys as they are pressed, or, where there is no terminal of that kind, the first of every line."""
+    arrows = {"D": "ArrowLeft", "C": "ArrowRight", "A": "ArrowUp", "B": "ArrowDown"}
+    if os.name != "posix" or sys.stdin is None or not sys.stdin.isatty():
+        for line in sys.stdin or ():
+            yield line.strip()[:1]
+        return
+    import termios
+    import tty
+
+    old = termios.tcgetattr(sys.stdin)
+    # An interrupt ends the program while this thread waits for a key: its `finally` is not reached.
+    atexit.register(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, old)
+    while True:
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were typed ahead stay
+        try:
+            key = sys.stdin.read(1)
+            if key == "\x1b" and sys.stdin.read(1) == "[":
+                key = arrows.get(sys.stdin.read(1), "")
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, old)
+        if not key:
+            return
+        yield key

@@ -1,6 +1,7 @@
 """What a person can press: the actions of a space with their names and keys, and what a state shows."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 # What a class of Gymnasium's spaces holds is unknown where `isinstance` found it.
 
 from __future__ import annotations
@@ -141,9 +142,8 @@ class Controls:
         """The action of what was pressed: the number of a choice in each row, or the slider's values."""
         shape, box = tuple(self.space.shape or ()), self.plain["kind"] == "box"
         good = isinstance(values, list) and len(values) == int(np.prod(shape))
-        good = good and all(
-            type(value) in (int, float) and abs(value) < 1e38 for value in values
-        )  # nan is not
+        # nan is not below it
+        good = good and all(type(value) in (int, float) and abs(value) < 1e38 for value in values)
         good = good and (box or all(value == int(value) and abs(value) < 1e9 for value in values))
         if good:
             action = np.asarray(values, self.space.dtype if box else np.int64).reshape(shape)
@@ -201,12 +201,11 @@ def image(state: Nested) -> np.ndarray | None:
     for _, part in parts(state):
         if part.dtype != np.uint8 or part.ndim not in (2, 3) or min(part.shape[-2:]) < 1 or part.size < 256:
             continue
-        if part.ndim == 2:
-            return np.repeat(part[:, :, None], 3, axis=2)
-        if part.shape[2] == 3:
+        if part.ndim == 3 and part.shape[2] == 3:
             return part
-        newest = part[:, :, -1] if part.shape[2] < part.shape[0] else part[-1]
-        return np.repeat(newest[:, :, None], 3, axis=2)
+        if part.ndim == 3:  # the newest of a stack, whose frames come last or first
+            part = part[:, :, -1] if part.shape[2] < part.shape[0] else part[-1]
+        return np.repeat(part[:, :, None], 3, axis=2)
     return None
 
 

@@ -140,9 +140,7 @@ class Desk:
                 self._change()
 
     def drive(self, show: Callable[[], Shown], keep: Keep) -> Action | None:
-        """The action in a state that waits for it: the key that is pressed or, at a speed, the one that was
-        pressed last. None where the person gives the wheel back.
-        """
+        """The action in a state that waits for it, at a speed the last one; None: the wheel is given back."""
         question = Question(show())
         with self._changed:
             self._begin("drive", [question], keep)
@@ -162,9 +160,7 @@ class Desk:
             return question.answer
 
     def watch(self, show: Callable[[], Shown]) -> bool:
-        """Shows a state in which the policy is about to act, for as long as the speed says; whether the
-        person takes over. At speed 0 it waits for a step.
-        """
+        """Shows a state in which the policy is about to act; whether the person takes over. Speed 0 waits."""
         if self.taken:
             return True
         question = Question(show())

@@ -6,7 +6,7 @@ known names alone are accepted; and a file that holds a pickle able to start a p
 refused as a whole.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import numpy as np
 from ...errors import UserError, damaged, import_extra, shorten
 from ...policies import Normaliser
 from .. import Expert
-from ..networks import from_mlp
+from ..networks import existing, from_mlp
 from . import layout, pickles, torchfile
 from .pickles import Record
 from .torchfile import member, opened
@@ -57,21 +57,32 @@ def load(
     does not say it (a policy class of one's own); `vec_normalize` is the file that `VecNormalize.save` wrote,
     whose statistics are applied to what this expert sees and to nothing else.
     """
-    path = Path(path)
-    what = f"archive {path.name!r}"
-    if not os.path.isfile(path):
-        raise UserError(f"expert: there is no archive {path}.")
+    path, what = existing(path, "archive")
     with damaged(what):
-        return _load(path, what, activation, vec_normalize, name)
+        data, objects, tensors, version = _members(path, what)
+        for field in _READ[:2]:
+            if field not in objects:
+                raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
+        settings = layout.Settings(
+            observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
+            action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
+            **_policy_settings(data, objects, what, activation),
+        )
+        seen, acts = settings.observation_space, settings.action_space
+        statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
+        net = layout.build(tensors, settings, what, statistics)
+        raw = net.encoder is not None and not settings.normalize_images
+        card = {
+            "name": name or path.stem,
+            "algorithm": _algorithm(data, tensors),
+            "normalised": statistics is not None or raw,
+            "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
+        }
+        return from_mlp(net, seen, acts, card)
 
 
-def _load(
-    path: Path,
-    what: str,
-    activation: str | None,
-    vec_normalize: str | os.PathLike[str] | None,
-    name: str | None,
-) -> Expert:
+def _members(path: Path, what: str) -> tuple[dict[str, Json], dict[str, Record], dict[str, np.ndarray], str]:
+    """The data of an archive, the pickles of it that are read, the weights, and who wrote it."""
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
         pickled = {key: field.get(":serialized:") for key, field in data.items() if isinstance(field, dict)}
@@ -84,24 +95,7 @@ def _load(
         version, file = "", "_stable_baselines3_version"
         if file in archive.namelist():
             version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
-    for field in _READ[:2]:
-        if field not in objects:
-            raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
-    settings = layout.Settings(
-        observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
-        action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
-        **_policy_settings(data, objects, what, activation),
-    )
-    seen, acts = settings.observation_space, settings.action_space
-    statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
-    net = layout.build(tensors, settings, what, statistics)
-    card = {
-        "name": name or path.stem,
-        "algorithm": _algorithm(data, tensors),
-        "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
-        "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
-    }
-    return from_mlp(net, seen, acts, card)
+    return data, objects, tensors, version
 
 
 def _json(data: bytes, what: str) -> dict[str, Json]:

@@ -10,7 +10,7 @@ The names of the tensors say which family a policy belongs to, and their shapes 
 NatureCNN's convolutions are features_extractor.* of the policy, of its actor or of its q_net.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -114,12 +114,10 @@ def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.
     if f"{prefix}.weight" in tensors:
         return [layer_of(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
     names = sorted(name for name in tensors if name.startswith(f"{prefix}."))
-    numbers = sorted(
-        {int(m[1]) for name in names if (m := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", name))}
-    )
+    numbered = re.compile(rf"{re.escape(prefix)}\.(\d+)\.weight")
+    numbers = sorted({int(m[1]) for name in names if (m := numbered.fullmatch(name))})
     expected = {f"{prefix}.{i}.{part}" for i in numbers for part in ("weight", "bias")}
-    # Linear and activation alternate, so linear layers have even numbers; anything else is a layer not known
-    # here.
+    # Linear and activation alternate, so linear layers have even numbers; anything else is not known here.
     odd = [name for name in names if name not in expected] or [
         f"{prefix}.{i}"
         for place, i in enumerate(numbers)
@@ -135,9 +133,8 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: tuple[int, ...] | None, wh
     names = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     if not names:
         return None
-    known = {
-        f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
-    }
+    layers = ("cnn.0", "cnn.2", "cnn.4", "linear.0")
+    known = {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
     if names != known or image is None or len(image) != 3:
         odd = sorted(names - known or names)[0]
         raise UserError(f"{what}: its feature extractor ({odd}) is not NatureCNN, which alone can be read.")

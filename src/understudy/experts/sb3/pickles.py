@@ -6,7 +6,8 @@ imported and nothing is called while reading, whatever the file holds. `number`,
 values of the tree, and accept a few known names.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 # What a stranger's containers hold is unknown until it is looked at.
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ _rebuild_parameter), the storage types below, OrderedDict and plain containers. 
 files are not trusted: a damaged one is one sentence, and no member unpacks without end.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import contextlib

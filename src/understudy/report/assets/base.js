@@ -30,17 +30,18 @@ function num(value, digits = 4) {
 }
 
 const whole = (value) => (known(value) ? Math.round(value).toLocaleString("en") : "–");
-const percent = (value, digits = 1) => (known(value) ? `${Number((100 * value).toFixed(digits))} %` : "–");
+const percent = (value, digits = 1) => (known(value) ? `${Number((100 * value).toFixed(digits))}\u00a0%` : "–");
 
 function seconds(value) {
   if (!known(value)) return "–";
   if (value < 10) return `${value.toFixed(1)} s`;
-  if (value < 600) return `${value.toFixed(0)} s`;
+  if (Math.round(value) < 60) return `${value.toFixed(0)} s`;
+  if (value < 600) return `${Math.floor(Math.round(value) / 60)} min ${Math.round(value) % 60} s`;
   return value < 5400 ? `${(value / 60).toFixed(0)} min` : `${(value / 3600).toFixed(1)} h`;
 }
 
 const span = (one, show = num) => (known(one[1]) ? `${show(one[1])} … ${show(one[2])}` : "");
-const within = (one, show = num) => (known(one[1]) ? `95 % interval: ${span(one, show)}` : "no interval");
+const within = (one, show = num) => (!known(one[1]) ? "no interval" : one[1] === one[2] ? "each time" : `95 % interval: ${span(one, show)}`);
 const many = (count, what) => `${whole(count)} ${what}${Math.round(count) === 1 ? "" : "s"}`;
 
 // Names and numbers with their units are not broken at the end of a line.

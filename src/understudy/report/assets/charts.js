@@ -109,7 +109,7 @@ function chart(given) {
     const width = Math.max(220, frame.clientWidth);
     const options = {
       width, height: given.height || 260, series, bands, plugins: given.quiet ? [] : [readout({ ...given, series: drawn, at })],
-      legend: { show: false }, padding: [12, 16, 0, 0],
+      legend: { show: false }, padding: [12, 26, 0, 0],
       cursor: { show: !given.quiet, drag: { x: true, y: false }, points: { show: !given.quiet } },
       scales: { x: { time: false, range: given.xrange }, y: { distr: given.log ? 3 : 1, range: given.log ? undefined : given.range } },
       axes: [{ ...axis, label: given.x, size: 28, space: 60, values: ticks(given.show), incrs: given.show === whole ? WHOLE : undefined },
@@ -153,12 +153,13 @@ function redraw(all = false) {
 function covered(series) {
   const size = Math.max(...series.flatMap((one) => one.y.filter(known)), -Infinity) - Math.min(...series.flatMap((one) => one.y.filter(known)), Infinity);
   const said = [];
+  const wide = (one) => (one.x.length ? Math.max(...one.x) - Math.min(...one.x) : 0);
   series.forEach((one, at) => {
     const over = series.slice(at + 1).find((other) => {
       const level = one.level && one.y.length ? other.y.map((theirs) => [one.y[0], theirs]) : null;  // as the expert's is
       const places = new Map(other.x.map((x, place) => [x, other.y[place]]));
       const both = level || one.x.map((x, place) => [one.y[place], places.get(x)]).filter(([mine, theirs]) => known(mine) && known(theirs));
-      return both.length && (level || both.length >= 0.9 * one.x.length) && both.every(([mine, theirs]) => Math.abs(mine - theirs) <= 0.005 * (size || 1));
+      return both.length && (level ? wide(other) >= 0.9 * wide(one) : both.length >= 0.9 * one.x.length) && both.every(([mine, theirs]) => Math.abs(mine - theirs) <= 0.005 * (size || 1));
     });
     if (over) said.push(`${one.label} lies under ${over.label}`);
   });

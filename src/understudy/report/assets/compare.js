@@ -47,10 +47,10 @@ function compare(data) {
     h("span", {}, num(one.regret[0]), known(one.regret[0]) && !one.certified ? h("span", { class: "soft" }, " est.") : null),
     whole(one.labels_count), seconds(one.seconds),
   ]);
-  const heads = ["Setting", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Less the expert's", "Average loss", "Regret", "Labels", "Time"];
+  const heads = ["Setting", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Difference from the expert", "Average loss", "Regret", "Labels", "Time"];
   return section("compare", "Comparison",
     note("Means over runs with Student's 95 % intervals, which two runs leave wide; of a run alone, over its episodes. Intervals of two rows may overlap although their policies differ, and lie apart although they do not: the sentence above compares them on the same episodes. ",
-      experts.some(known) ? "The vertical line is the expert of each row; less the expert's: the mean difference in pairs. " : "", "Regrets marked est. are estimates: nothing is proved of them. ",
+      experts.some(known) ? "The vertical line is the expert of each row; the difference from it is the mean over the same episodes. " : "", "Regrets marked est. are estimates: nothing is proved of them. ",
       groups.some((one) => one["by expert"]) ? "A loss on the expert's states is not comparable with one on the policy's own." : ""),
     table(heads, rows, { label: "Comparison of learners" }),
     groups.length > most && !page.all ? h("button", { type: "button", class: "plain", onclick: () => { page.all = true; renew("compare"); } }, `Show all ${groups.length} settings`) : null);
@@ -86,7 +86,7 @@ function curves(data) {
       show: axis === "seconds" ? num : whole, xrange: once && two[0] < two[1] ? () => two : undefined,
       range: () => around(series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])),
       empty: metric === "return" ? "There is no return to draw; --episodes 10 measures it, --evaluate-every 5 also on the way." : "No run that counts has a round yet." }),
-      under.length ? note(`${under.join("; ")}.`) : null,
+      under.length ? note(`Hidden lines: ${under.join("; ")}.`) : null,
       once ? note("Evaluated after the last round; --evaluate-every 5 does it on the way too.") : null);
   };
   const bands = groups.some((one) => Object.values(one.curves).some((found) => found.rounds && found.rounds.low));

@@ -11,7 +11,7 @@ function verdict(data) {
     shares ? tile("Score, share of expert", percent(best.share[0]), within(best.share, percent)) : null,
     tile("Return", num(best.return[0]), within(best.return)),
     tile("Expert's return", num(best.expert[0]), !known(best.expert[0]) ? `not measured${best.why ? `: ${best.why}` : ""}` : best["expert measured"] ? within(best.expert) : "its card's, other episodes"),
-    known(best.difference[0]) ? tile("Less the expert's, in pairs", num(best.difference[0]), within(best.difference)) : null,
+    known(best.difference[0]) ? tile("Difference from the expert", num(best.difference[0]), within(best.difference)) : null,
     tile("Labels", whole(best.labels_count), `${whole(best.steps)} steps`),
     tile("Time", seconds(best.seconds), best.counted > 1 ? `a run, of ${best.counted}` : "to learn and to judge"),
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from understudy.envs.kept import Kept
+from understudy.envs.mjx import Kept
 
 X, Y = np.arange(24, dtype=np.float32).reshape(4, 3, 2), np.array([2.0, 5.0], np.float32)
 
