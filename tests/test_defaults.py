@@ -76,6 +76,14 @@ def test_every_choice_has_a_reason_and_the_moment_of_what_only_data_decide():
     assert exact.candidates == ("newton", "block-lbfgs")
 
 
+def test_a_goal_that_may_take_few_labels_trains_wide_networks_for_as_few_steps_as_a_small_budget():
+    few, many, goal = (choices(**PENDULUM, **said) for said in ({"budget": 400}, {"budget": 5000}, {}))
+    steps = [found["max_iterations"].value for found in (few, many, goal)]
+    widths = [found["widths"].value for found in (few, many, goal)]
+    assert goal["until"].value == "0.95" and goal["budget"].value == 5000
+    assert steps == [1500, 5000, 1500] and widths == [(128, 128), (256, 256), (256, 256)]
+
+
 def test_a_run_that_is_extended_goes_on_with_the_portions_it_was_begun_with():
     spec = RunSpec(env="Pendulum-v1", budget=403)
     world = spaces_of(spec)

@@ -5,6 +5,7 @@ before it in the episode, and the action that a policy's outputs stand for.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
@@ -375,13 +376,21 @@ class Actions:
         if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
             own, dtype = JAX, "int32" if self.counts else "float32"
         if self.kind == "box":
-            played: Any = own.minimum(own.maximum(outputs, self.low), self.high)
+            wide = own is NUMPY and outputs.dtype == np.float64
+            low, high = self._bounds if wide else (self.low, self.high)
+            played: Any = own.minimum(own.maximum(outputs, low), high)
         elif self.kind == "discrete":
             played = outputs.argmax(axis=1) + self.starts[0]
         else:
             groups = own.split(outputs, np.cumsum(self.counts)[:-1], axis=1)
             played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
-        return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
+        played = played.astype(dtype, copy=False)
+        return played if played.shape[1:] == self.shape else played.reshape(len(outputs), *self.shape)
+
+    @functools.cached_property
+    def _bounds(self) -> tuple[Any, Any]:
+        """The bounds in float64, which spares linear policies a conversion a step."""
+        return tuple(None if edge is None else edge.astype(np.float64) for edge in (self.low, self.high))  # type: ignore[return-value]
 
     def spread(self, drawn: Numeric) -> Numeric:
         """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""

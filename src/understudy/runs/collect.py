@@ -335,7 +335,8 @@ class Driver:
             self._actor = self._loaded()
         outputs = self._actor.outputs(rows, slots)
         if self._noise is not None:
-            outputs = outputs + self._noise[here][mine]
+            noise = self._noise[here]
+            outputs = outputs + (noise if len(noise) == len(outputs) else noise[mine])
         return self.student.parts.actions.plays(outputs)
 
     def _loaded(self) -> Actor:
