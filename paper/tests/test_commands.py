@@ -38,7 +38,7 @@ def test_understudy_says_where_the_studies_are(capsys):
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "`python -m paper toy --quick` in the repository" in err
     assert cli.main(["--help"]) == 0
-    assert "paper" not in capsys.readouterr().out
+    assert "\n  paper " not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("study", ["", "toy", "queries"])

@@ -43,7 +43,7 @@ def words() -> dict[str, list[str]]:
     """What may follow: after nothing the commands, after a family its members, after a command its options.
 
     >>> words()["check"]
-    ['certificate', 'learner', 'solver']
+    ['ask', 'certificate', 'env', 'expert', 'learner', 'loss', 'policy', 'solver']
     """
     from . import DEBUG, HELP_ALL, LINES, NO_CACHE, QUIET
 

@@ -278,23 +278,23 @@ class TrainedPolicy:
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = _seen(about["observations"], tensors.get("encoder"))
             acts = Actions.from_config(about["actions"])
+            policy = None if about["policy"] == Guest.name else from_config(about)
+            if policy is not None and student is not None:
+                raise UserError(f"{what} holds a policy of this package ({about['policy']}); give it alone.")
+            if policy is not None and is_own(policy):
+                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
+                leaves = jax.tree.leaves(tensors["network"])
+                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
+            if policy is not None:
+                require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             _ = seen.space(), acts.space()  # a card may say what no space is
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
             if normaliser.mean.shape != (seen.width,) or normaliser.scale.shape != (seen.width,):
                 raise ValueError(f"its normaliser is not for {seen.width} numbers")
-            if about["policy"] == Guest.name:
+            if policy is None:
                 policy = guest_of(about, seen.width, acts.outputs, student)
-                return cls(policy, tensors["network"], seen, acts, normaliser)
-            if student is not None:
-                raise UserError(f"{what} holds a policy of this package ({about['policy']}); give it alone.")
-            policy = from_config(about)
-            if is_own(policy):
-                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
-                leaves = jax.tree.leaves(tensors["network"])
-                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
-            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             return cls(policy, tensors["network"], seen, acts, normaliser)
 
     def network(self, *, distribution: bool = False) -> Network:
