@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from understudy.defaults import COURSE, LOOKS
+from understudy.defaults import COURSE, LOOKS, SURE
 from understudy.runs.evaluate import FEW, LOOKED, Evaluation, Judge
 
-ALL = COURSE * LOOKS
-STEADY, FALLING = np.full(ALL, 100.0), np.where(np.arange(ALL) % 5 == 4, 10.0, 100.0)
+ALL, LONG = COURSE * LOOKS, SURE * LOOKS
+STEADY, FALLING = np.full(LONG, 100.0), np.where(np.arange(LONG) % 5 == 4, 10.0, 100.0)
 
 
 class Table:
@@ -24,7 +24,7 @@ class Table:
         seed, count, number = asked
         assert seed == 7 and number in LOOKED
         looks = LOOKED.index(number) - 1
-        first = [0, self.few, *(LOOKS * k for k in range(1, COURSE))][looks + 1]
+        first = [0, self.few, *(LOOKS * k for k in range(1, SURE))][looks + 1]
         self.asked.append((who, count))
         return Evaluation(returns[first : first + count], np.full(count, 5), np.arange(count))
 
@@ -89,7 +89,7 @@ def race(*rounds, few: int = FEW, expert: np.ndarray | None = None, **about):
 
 
 def test_a_candidate_far_behind_plays_a_few_episodes_and_a_close_one_all():
-    close = STEADY + np.where(np.arange(ALL) % 2, 0.5, -0.5)
+    close = STEADY + np.where(np.arange(LONG) % 2, 0.5, -0.5)
     judge, _, _, played, rows = race(
         (STEADY, None), (STEADY - 50, None), (STEADY + 0.25, None), (close, None)
     )
@@ -100,11 +100,17 @@ def test_a_candidate_far_behind_plays_a_few_episodes_and_a_close_one_all():
 
 
 def test_luck_in_the_first_episodes_does_not_choose():
-    lucky = np.concatenate([np.full(LOOKS, 101.0), np.full(ALL - LOOKS, 50.0)])
+    lucky = np.concatenate([np.full(LOOKS, 101.0), np.full(LONG - LOOKS, 50.0)])
     judge, _, _, played, _ = race((FALLING, None), (lucky, None))
     assert played == [ALL, 2 * LOOKS] and judge.kept_round == 1
     _, _, _, played, _ = race((STEADY, None), (lucky, None))
     assert played == [LOOKS, LOOKS], "as many as the best has played"
+    judge, _, _, played, _ = race((lucky, None), (STEADY, None))
+    assert played == [LOOKS, FEW] and judge.kept_round == 1, "known to 1 % after a look"
+    places = np.arange(LONG)
+    fallen = np.where(places == LOOKS + 1, -500.0, 101.0 + 20 * (-1.0) ** places)
+    judge, _, _, played, _ = race((fallen, None), (STEADY, None))
+    assert played == [ALL, ALL] and judge.kept_round == 2, "the best one's luck in the first look is known"
 
 
 def test_few_episodes_are_those_that_an_arena_plays_quicker():
@@ -117,23 +123,23 @@ def test_the_ensemble_is_trained_until_the_best_is_as_good_as_the_expert():
     rounds = [(weak, weak + 30), (weak, good), (good, STEADY), (STEADY, STEADY)]
     judge, pupil, arena, played, rows = race(*rounds, expert=STEADY)
     assert pupil.trained == [1, 2] and judge.kept_round == 2 and judge.best.equal
-    assert played == [LOOKS, LOOKS, FEW, ALL, FEW, FEW], "equal in all episodes; then a few, for the record"
+    assert played == [LOOKS, LOOKS, FEW, LONG, FEW, FEW], "equal in all episodes; then a few, for the record"
     assert {n for who, n in arena.asked if who == "expert"} == {FEW, LOOKS - FEW, LOOKS}
-    assert judge.compared == COURSE + 1 and judge.calls == 5 * ALL
+    assert judge.compared == SURE + 1 and judge.calls == 5 * LONG
     assert [row["return_mean"] for row in rows] == [70, 99.5, 99.5, 100]
     for about in ({"expert": None}, {"expert": STEADY, "expert_episodes": 0}):  # nobody to compare with
         judge, pupil, _, _, _ = race(*rounds, **about)
         assert pupil.trained == [1, 2, 3, 4] and judge.kept_round == 4 and judge.calls == 0
     judge, pupil, _, played, _ = race((weak, np.append(STEADY[:-1], 0)), (weak, weak), expert=STEADY)
     assert pupil.trained == [1, 2] and not judge.best.equal, "the last episode was lost"
-    assert played[:2] == [LOOKS, ALL]
+    assert played[:2] == [LOOKS, LONG]
 
 
 def test_a_policy_that_is_quicker_than_the_expert_and_falls_is_not_as_good():
-    quick = np.where(np.arange(ALL) == ALL - 1, 20.0, 106.0)
+    quick = np.where(np.arange(LONG) == LONG - 1, 20.0, 106.0)
     judge, pupil, *_ = race((quick, STEADY - 90), (STEADY, STEADY), expert=STEADY)
     assert judge.best.mean > 100 and not judge.best.equal and pupil.trained == [1, 2]
-    quick = np.where(np.arange(ALL) == ALL - 1, 90.0, 106.0)
+    quick = np.where(np.arange(LONG) == LONG - 1, 90.0, 106.0)
     judge, pupil, *_ = race((quick, STEADY - 90), (STEADY, STEADY), expert=STEADY)
     assert judge.best.equal and pupil.trained == [], "a slow episode is no fall"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 import numpy as np
 
 from .. import intervals
-from ..defaults import COURSE
+from ..defaults import COURSE, SURE
 from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, failure
 from ..nested import stack, take
@@ -41,7 +41,7 @@ JUDGED = 0, 1 << 31
 """Seed and number of the episodes by which every run is judged, and its expert: of no other evaluation."""
 LANES = 10
 """Most episodes that are played side by side."""
-LOOKED = tuple((1 << 30) + k for k in range(1 + COURSE))
+LOOKED = tuple((1 << 30) + k for k in range(1 + SURE))
 """The numbers of the episodes by which a run chooses among its policies, portion by portion."""
 FEW = 3
 """Episodes that show whether a policy is far behind."""
@@ -479,20 +479,23 @@ class Judge:
         """The episodes of a race: a few, the rest of a look, and more looks."""
         looks = self.plan.looks
         few = min(self.arena.few, looks)
-        counts = few, looks - few, *(looks,) * (COURSE - 1)
+        counts = few, looks - few, *(looks,) * (SURE - 1)
         return [(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
 
     def _known(self, found: Evaluation) -> bool:
-        """Whether the mean need not be known better: where the best one's was, in a look at least."""
-        best = 0 if self.best is None else len(self.best.returns)
-        if len(found.returns) < max(self.plan.looks, best):
+        """Whether the mean need not be known better: as well as the best one's, after a look at least."""
+        best, played = 0 if self.best is None else len(self.best.returns), len(found.returns)
+        if played < max(self.plan.looks, best):
             return False
+        if played >= COURSE * self.plan.looks:
+            return True
         theirs = self._taught(found)
         return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
 
     def _behind(self, found: Evaluation) -> bool:
-        """Whether the policy with these returns is behind the best in the same episodes: in the mean, but in
-        fewer than a look clearly. A mean that is no number is behind every other.
+        """Whether the policy with these returns is behind the best: clearly, in the same episodes, before a
+        look is over; after it in the mean, both of the same episodes and of all that the best has played,
+        since it may have been lucky in the first. A mean that is not a number is behind every other.
         """
         if self.best is None or np.isnan(self.best.mean):
             return False
@@ -501,7 +504,9 @@ class Judge:
         both = min(len(found.returns), len(self.best.returns))
         gap = intervals.difference(found.returns[:both], self.best.returns[:both])
         tested = self.proof is not None and self.best.round in self.proof.tests
-        return gap.high < 0 if tested or both < self.plan.looks else not gap.middle >= 0
+        if tested or both < self.plan.looks:
+            return gap.high < 0
+        return not (gap.middle >= 0 or found.mean >= self.best.mean)
 
     def _equal(self, found: Evaluation) -> bool:
         """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
