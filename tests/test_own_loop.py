@@ -84,3 +84,34 @@ def test_a_state_that_nobody_answers_is_told():
     with pytest.raises(UserError, match="no answer in any of 9 states"):
         student.learn(silent)
     assert student.answer(silent, [0], [1]) == 8 and student.learn(silent)["labels"] == 6
+
+
+def test_what_came_before_counts_and_what_nobody_answered_does_not():
+    """Some answers by `answer`, others by `learn`: as if all had come at once, and a budget counts labels."""
+    labels, has = expert(states(0)), np.arange(9) < 5
+    early, at_once, all_late = (Understudy(*BOXES, **SETTINGS | {"budget": 27}) for _ in range(3))
+    for student in (early, at_once, all_late):
+        question = student.choose(states(0))
+        given = labels[question.index]
+        if student is early:
+            student.answer(question, [0, 1], given[:2])
+            row = student.learn(question, given, answered=has & (np.arange(9) > 1))
+        elif student is at_once:
+            row = student.learn(question, given, answered=has)
+        else:
+            student.answer(question, np.flatnonzero(has), given[has])
+            row = student.learn(question)
+        assert (row["labels"], row["unanswered"]) == (5, 4)
+        assert student.samples.column("targets").any(axis=1).sum() == 5
+    assert early.ledger.to_csv() == at_once.ledger.to_csv() == all_late.ledger.to_csv()
+    assert at_once.left == 9, "a label that did not come is not spent"
+
+
+def test_a_plan_beside_open_questions_is_that_of_the_round_after_them():
+    student = Understudy(*BOXES, **SETTINGS | {"first_steps": 4, "budget": 40, "rounds": None})
+    first = student.choose(states(0)[: student.plan.size])
+    assert student.plan.number == 2 and student.plan.size == student.path().size == 30 != len(first.weights)
+    while student.left:
+        student.choose(states(1))
+    with pytest.raises(UserError, match=r"^rounds: all \d+ are over, or open \(\d+\); more rounds"):
+        student.choose(states(2))

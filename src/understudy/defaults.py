@@ -42,12 +42,12 @@ if TYPE_CHECKING:  # importing this file is cheap
     from .spec import Setting
 
 ROUNDS = 25
-"""Rounds of a run for which neither rounds nor a budget is given."""
+"""Rounds of a run with neither a budget nor a goal, where `rounds` is not given."""
 STEPS, EACH = 1000, 50
 """Interactions of a round where nothing is said, and those of each environment where thousands are cheap."""
 LOOKS, JUDGING, CHOSEN = 10, 20, 30
-"""Episodes where nothing is said: of a look on the way; of the policy that is kept; of the one that was
-chosen by a race of up to `CHOSEN` episodes."""
+"""Default numbers of episodes: of an evaluation during the run (a look); of the final evaluation; and of the
+final evaluation if a race chose the policy that is kept."""
 COURSE, SURE = 3, 6
 """Looks that a race has at most; of a policy that has been as good as the expert in all of these, since no
 other is raced after one that passes: one that falls in a tenth of its episodes passes 30 with 4 %, 60 with
@@ -55,19 +55,19 @@ other is raced after one that passes: one that falls in a tenth of its episodes 
 SHARE = 0.95
 """The share of the expert's return that a run has to reach where nothing is said of how long it is."""
 CEILING, SMALL, GROWTH = 5000, 20, 0.15
-"""With `until`: the most labels where nothing is said; the labels of a round, a share of those so far, and at
-least so many."""
+"""With `until`: `CEILING`, the default budget; a round asks for the share `GROWTH` of the labels so far, and
+for at least `SMALL`."""
 LENGTH = (
     *("rounds", "budget", "until", "ask", "steps_per_round", "first_steps", "num_envs", "learner", "beta"),
     *("preset", "moment", "memory", "demos", "expert_workers", "episodes", "expert_episodes", "keep_best"),
 )
-"""Settings that say how long a run is, or what it is for: where one is said, `until` is none by itself."""
+"""Settings that say how long a run is, or what it is for. If any of them is given, `until` has no default."""
 MOST_ROUNDS = 100_000
 """No plan has more rounds."""
 SAID = "as you said"
 BEGUN = "as the run was begun"
 PORTIONS = ("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best")
-"""What follows from a budget when a run is begun; one that is extended goes on with the same portions."""
+"""Settings that are decided from the budget when a run begins and stay the same when the run is extended."""
 
 RECORDED = (
     *PORTIONS,
@@ -128,8 +128,8 @@ class Timetable:
     steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the
     policy evaluated; what is due after the last one is due after the one that spends the budget.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
-    insists: whether even an expensive expert is measured. goal: what ends the run before. grows: whether a
-    round asks for the more labels the more there are.
+    insists: whether even an expensive expert is measured. goal: what can end the run early. grows: whether
+    the labels of a round grow with the labels so far.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -210,8 +210,8 @@ class Resolved:
     choices are sampled. standardise: by the first round's statistics. stagger: whether
     environments side by side begin at different ages. average: of how many of the last
     policies the mean acts. encoder: whose features of images the policy has: "auto" is the expert, None
-    nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits: of
-    call of a slow expert, timeout and retries. choices: every decision, in the order in which it was made.
+    nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits:
+    of a call of a slow expert. choices: every decision, in the order in which it was made.
     """
 
     spec: RunSpec
@@ -461,7 +461,7 @@ def person(decisions: Decisions) -> None:
 
 
 def open_ended(spec: RunSpec) -> bool:
-    """Whether nothing was said of how long a run is, and a network learns what its expert does.
+    """Whether nothing was said of how long a run is, and its policy is a network. It then has a goal.
 
     >>> open_ended(RunSpec(env="Hopper-v5", seed=3)), open_ended(RunSpec(env="Hopper-v5", rounds=5))
     (True, False)
@@ -473,8 +473,8 @@ def open_ended(spec: RunSpec) -> bool:
 
 def goal(decisions: Decisions) -> None:
     """With `until`, or where nothing was said of how long a run is (`open_ended`): a ceiling of labels, and
-    evaluations after every round, which say what is to be tested. Where the goal is an agreement or a loss,
-    labels at random say it, and returns do not count.
+    an evaluation after every round to find policies worth a test. If the goal is an agreement or a loss,
+    randomly drawn labels find them instead, and returns are not used.
     """
     spec, decide = decisions.spec, decisions.decide
     wanted, why = spec.goal, "a test that may be looked at at any time ends the run"
@@ -539,8 +539,8 @@ def budget(decisions: Decisions) -> None:
 def preset(decisions: Decisions) -> None:
     """What is left: who acts first, what is asked and kept, and how long a round is.
 
-    Pure environments are stepped all at once, so that none of them is cheaper than all: each has `EACH` steps
-    a round.
+    Pure environments are stepped together, so fewer of them would not be cheaper; each has `EACH` steps a
+    round.
     """
     spec, decide, first = decisions.spec, decisions.decide, decisions.preset.first_round
     many = EACH * spec.num_envs if is_pure(spec.env) else 0
@@ -812,8 +812,9 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
     Where its `start` was not given, the schedule starts in round 1 for a policy that is linear in its
     parameters: without a penalty, separable data would send the first solve to infinity, and the certificate
     with it. A network of the practical preset starts in round 2: the first gradient of an untrained network
-    says nothing about the later ones. There a regularised learner given by name finds its scale, and takes
-    the mean centre, which the residuals of inexact solves stay out of; a linear policy has α = 1 or η = 1.
+    says nothing about the later ones. For such a network a regularised learner given by name finds its own
+    scale (`Scale`) and uses the mean centre, in which errors of inexact solves do not add up. For a linear
+    policy α = 1 or η = 1.
     """
     import numpy as np
 
@@ -1018,9 +1019,9 @@ def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
 
 
 def weights(decisions: Decisions, policy: Policy, plan: Timetable) -> str:
-    """What weighs alike: labels where a network learns from few. The first, expert-driven round has several
-    times those of another, and where each of them weighs less, a robot may fall in its first steps.
-    Demonstrations, which may be many, stay one round.
+    """Whether every round or every label has the same weight: labels, where a network learns from few. The
+    first, expert-driven round has several times as many labels as the others; if each of them weighed less,
+    a robot could forget how to start. Demonstrations, which may be many, weigh as one round.
     """
     if decisions.spec.weigh == "labels" and policy.linear:
         raise UserError(

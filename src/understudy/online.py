@@ -150,8 +150,8 @@ class Game(eqx.Module):
         added = state.losses.add(batch)
         losses, recalled = (added.whole, added.recall()) if isinstance(added, Limited) else (added, added)
         search = Task(self.comparator_solver, plain(losses, state.comparator), state.comparator)
-        beside: list[Solution] = []  # the best in hindsight, where the learner's solver finds it as well
-        # A learner of someone's own may solve inside a branch or a loop, out of which this must not come.
+        beside: list[Solution] = []  # the best in hindsight, if one program solves for it and for the learner
+        # A user's learner may call `solve` in a branch or loop, from which no traced value may leak out.
         shared = compare is not None and type(self.learner) is Learner
 
         def solve(objective: Objective, params: Params) -> Solution:
@@ -329,7 +329,7 @@ class Game(eqx.Module):
 def certify(game: Game, row: Mapping[str, float | str | np.generic]) -> Certificate:
     """The certificate (or the estimate) of a round in which the best in hindsight was found.
 
-    `row` is the round's row of the ledger: what is printed beside each other belongs to one round.
+    `row` is the ledger's row of that round, so that regret and bound are of the same round.
     """
     numbers = {name: float(row.get(name, np.nan)) for name in (*COMPARED, "stability", "weight", "round")}
     bound, reason = numbers["bound"], game.uncertified

@@ -64,10 +64,10 @@ class Spaces:
 class Parts:
     """A student that has not begun: everything but its samples.
 
-    expert: whose labels are learnt, as it answers or with its most likely action. kind: of its labels,
-    "action" or "distribution". label_shape: of one of them. resolved: every decision. settings: for the
-    record. total: samples of the whole run, demonstrations among them. room: the most samples with a label,
-    or sequences of a policy with memory, of a round and of the run.
+    expert: gives the labels, as it answers or reduced to its most likely action. kind: "action" or
+    "distribution". label_shape: of one label. resolved: every decision. settings: as plain data, for
+    config.json. total: samples of the whole run, demonstrations included. room: the most labelled samples
+    (with a memory: sequences) of one round, and of the run.
     """
 
     expert: Expert

@@ -442,7 +442,7 @@ class RunSpec(Settings):
         return given | dict(getattr(self, f"{part}_options"))
 
     def unsaid(self, name: str) -> bool:
-        """Whether a setting is what it is where nothing is said."""
+        """Whether a setting has its default value."""
         return getattr(self, name) == default(name)
 
     @property
@@ -563,7 +563,7 @@ def comparator_rounds(asked: str | int | Sequence[int], rounds: int | None = Non
     numbers = asked.split(",") if isinstance(asked, str) else asked
     listed: Iterable[str | int] = numbers if isinstance(numbers, Iterable) else (numbers,)
     try:
-        # By way of text, which a fraction or a truth value cannot go without being refused.
+        # Through text, so that 1.5 and True are refused.
         chosen = [int(str(t)) for t in listed]
     except ValueError:
         chosen = []
@@ -675,7 +675,7 @@ def is_mapping(value: Setting) -> TypeGuard[Mapping[str, Setting]]:
 
 
 def is_sequence(value: Setting) -> TypeGuard[Sequence[Setting]]:
-    """`isinstance`, for type checkers too: of values of any setting's type; a text is none."""
+    """`isinstance`, for type checkers too: a sequence of settings; text does not count as one."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
@@ -809,11 +809,11 @@ READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
     "Mapping[str, Setting]": mapping,
     "Experts": _experts,
 }
-"""By the type of a field; what has no type here, such as a learner, is checked with its registry."""
+"""What checks a value, by the field's type. Other types, such as a learner, are checked by their registry."""
 
 
 def number_or_word(value: float | str) -> float | str:
-    """A number in its one spelling, and what is none as it is.
+    """A number as a float; anything else unchanged.
 
     >>> number_or_word("0.5"), number_or_word(1), number_or_word("linear:3")
     (0.5, 1.0, 'linear:3')

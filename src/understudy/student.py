@@ -65,7 +65,8 @@ Row: TypeAlias = "dict[str, float | str]"
 Small: TypeAlias = (
     "tuple[Playable, None, Params, Running, Array, list[Array], Array, Window | Reservoir | None]"
 )
-"""A `GameState` without its losses; what a snapshot holds of these, their rounds, and the memory."""
+"""A `GameState` with None for its losses, then the arrays of the losses that a snapshot holds, the number of
+rounds in them, and the learner's limited memory, if it has one."""
 
 EXTRA = {
     "steps": "environment steps so far",
@@ -104,7 +105,7 @@ KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
 ANEW = 3
-"""So many times a network that is new in an ensemble is trained in its first round."""
+"""How many trainings, one after another, a network gets in its first round in an ensemble."""
 FORMAT = 2
 """Of the files of `Understudy.save`."""
 
@@ -251,6 +252,8 @@ class Understudy:
     @property
     def left(self) -> int:
         """The most labels of the coming round."""
+        if self.coming > len(self.timetable.rounds):
+            return 0
         most, budget = self.timetable.rounds[self.coming - 1][1], self.timetable.budget
         asked = self.labels + sum(len(question.index) for question in self.open.values())
         return most if budget is None else max(min(most, budget - asked), 0)
@@ -260,8 +263,9 @@ class Understudy:
         """The coming round."""
         number, sizes = self.coming, self.timetable.sizes
         if self.finished or number > len(sizes):
-            raise UserError(f"rounds: all {number - 1} are over; more rounds or a larger budget plan more.")
-        return Plan(number, self.timetable.sizes[self.round], self.timetable.mixing.beta(number), self.left)
+            state = f"are over, or open ({len(self.open)})" if self.open else "are over"
+            raise UserError(f"rounds: all {number - 1} {state}; more rounds or a larger budget plan more.")
+        return Plan(number, sizes[number - 1], self.timetable.mixing.beta(number), self.left)
 
     def path(self, size: int | None = None, envs: int = 1) -> Path:
         """An empty record of a round of `size` steps (default: as planned), for `choose`."""
@@ -328,8 +332,8 @@ class Understudy:
         return asked / max(asked.sum(), 1), p
 
     def gate(self) -> tuple[Gate | None, int] | None:
-        """When the expert takes over on the spot in the coming round (None: a person, who decides that), and
-        for how many steps at most; None where it does not.
+        """For ``moment="spot"``: the gate that says when the expert takes over in the coming round (None if a
+        person decides), and for how many steps at most. None if the expert cannot take over in that round.
         """
         rule: Any = self.timetable.rule
         if isinstance(rule, Driven):
@@ -391,16 +395,19 @@ class Understudy:
         """One round: its loss, the next policy, the best in hindsight where it is due; the row of the ledger.
 
         labels: the expert's answers (k, …) to the states of the question, in its order, or `Labels`. answered
-        (k,): False where it gave none; the others then stand for those. None: the path has them already, by
-        `answer`, and no other label will come.
+        (k,): False where it gave none, now or to `answer`; the others then stand for those. labels None: the
+        path has them already, by `answer`, and no other label will come.
         """
         self._check_open(question)
         path, index = question.path, question.index
-        if labels is not None:
-            read = labels if isinstance(labels, Labels) else self._read(len(index), labels, answered)
-            path.enter(index, read)
-        elif path.known is None:
-            path.silent[index] = ~path.labelled[index]
+        if isinstance(labels, Labels):
+            path.enter(index, labels)
+        else:
+            if labels is not None:
+                read = self._read(len(index), labels, answered)
+                self.answer(question, np.flatnonzero(read.answered), read.values[read.answered])
+            if path.known is None:
+                path.silent[index] = ~path.labelled[index]
         try:
             found = path.round(question.weights)
         except UserError as error:
@@ -424,7 +431,7 @@ class Understudy:
         values = values.astype(kind)
         if not np.isfinite(values[has]).all():
             raise UserError("labels: not all are finite; mark states without an answer in answered.")
-        return Labels(values, has, np.ones(k, bool))
+        return Labels(values, has, has.copy())
 
     def learn_round(self, found: Round, *, clock: Callable[[str], None] = lambda part: None) -> Row:
         """`learn` of a round that has its labels already, as recorded demonstrations have."""
@@ -446,7 +453,7 @@ class Understudy:
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             plan, linear = self.timetable, self.game.policy.linear
-            # A round that may turn out to be the last; of networks the best is searched for when it has.
+            # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
             last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
             due = t in plan.comparator_rounds or (last and plan.compares_last)
             if linear and plan.comparator_rounds:
@@ -588,8 +595,8 @@ class Understudy:
                 row[name] = Status(int(value)).name.lower() if last else float(value)
 
     def searches(self, t: int) -> bool:
-        """Whether the best in hindsight is searched for after round t, as that of a network is, and not
-        solved for.
+        """Whether the best in hindsight is searched for after round t. A network's is; a linear policy's is
+        solved for, within the round.
         """
         linear, steps = self.game.policy.linear, self.spec.comparator_steps
         return not linear and steps > 0 and t in self.timetable.comparator_rounds
@@ -620,7 +627,8 @@ class Understudy:
         judged: bool,
     ) -> Row:
         """The row of the round that has just ended, as plain numbers and words; returns come later."""
-        # Without a rule every state is labelled. States without an answer were not left out at random.
+        # Without a rule every state is labelled. Unanswered states are not a random choice: then nothing is
+        # proved of the loss on all states.
         high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
         row: Row = {
             "round": self.round,
@@ -714,9 +722,9 @@ class Understudy:
         return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
 
     def complete(self) -> None:
-        """Trains the networks of the ensemble that are missing, on the losses that the learner saw. Where the
-        best policy is kept they go on from round to round, as the learner's own; one that is new begins at a
-        start of its own, and is trained `ANEW` times.
+        """Trains the other networks of the ensemble on the losses that the learner saw. If the best policy is
+        kept, they continue from their last parameters, as the learner's own network does. A new network
+        starts from random parameters of its own and is trained `ANEW` times.
 
         Scores of the mean of five, 128-128, in the rounds with the last 30 % of the labels, seeds 1 to 3, ten
         episodes each: Walker2d 0.14, 0.34, 0.89 where all begin anew and have 1,500 steps, 0.69, 0.75, 0.93

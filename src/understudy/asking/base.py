@@ -185,8 +185,8 @@ def beside(
 
 
 def at_random(rule: Leverage | Radius | Scored, chosen: int) -> int:
-    """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
-    of all labels that its `random_share`, or its `mix`, asks for; none where it has neither.
+    """How many states to draw at random in addition to the `chosen` ones of a rule with a threshold, so that
+    they are the rule's `random_share`, or `mix`, of all labels; 0 if it has neither.
     """
     random_share, mix = getattr(rule, "random_share", 0.0), getattr(rule, "mix", 0.0)
     count = math.ceil((random_share or mix) * chosen / (1.0 - (random_share or mix)))
@@ -194,8 +194,8 @@ def at_random(rule: Leverage | Radius | Scored, chosen: int) -> int:
 
 
 def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:
-    """At most `most` of them: where there are more, some of them at random, p the smaller by as much. Weights
-    1/p stay unbiased: given the first draw, each is kept with probability most/k.
+    """At most `most` of the k asked: if there are more, a random choice of them, with p multiplied by most/k,
+    the probability of being kept, so that weights 1/p stay unbiased.
     """
     if len(asked.index) <= most:
         return asked

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     pass
 
 Tick = Callable[[str, int, int], None]
-"""Called with what is done, and how many steps and labels the round under way has."""
+"""Called as ``tick(stage, steps, labels)``, with the steps and labels of the current round so far."""
 
 
 Slot: TypeAlias = dict[str, int | np.ndarray]
@@ -234,8 +234,8 @@ class Episodes:
 
 def drawn(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.ndarray:
     """In which steps of a round the expert acts, (size,): with probability β, drawn for every step. The first
-    `begun` are labels from before a break, which count as such steps. spent: the labels of the round are
-    limited; where they are spent, the policy acts.
+    `begun` steps are labels from before a break and count as the expert's. spent: the round's labels are
+    limited (`plan.labels`), and the policy acts once they are used up.
     """
     if plan.beta in (0.0, 1.0):  # no number is drawn that could change it
         by_expert = np.full(plan.size, plan.beta == 1.0)
@@ -262,8 +262,9 @@ def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
 class Driver:
     """Acts for a student in the slots of a run, round after round. asked: labels of the round so far.
 
-    A policy with memory begins a round in the midst of an episode with what its new parameters remember of
-    the last states; within the round its memory goes on, whoever acts.
+    An episode may continue from one round to the next, with new parameters. A policy with memory then first
+    reads the last states again, so that its memory fits the new parameters. Within a round its memory is
+    updated in every step, also where the expert acts.
     """
 
     def __init__(self, student: Understudy, labelling: Labelling, episodes: Episodes):
@@ -373,8 +374,8 @@ class Driver:
         self.path.by_expert[here] = self.episodes.driven[slots]
 
     def _wait(self, seen: Seen, index: np.ndarray | range) -> None:
-        """Keeps states whose labels are asked for after the round. Where the limit of memory is reached,
-        those before are asked about now: they are on the path already.
+        """Keeps states to ask about after the round. If they would exceed the memory limit, those kept so far
+        are asked about now (their rows are in the path already).
         """
         waiting = len(self.path.waiting) * self.episodes.count
         if self._most is not None and waiting >= self._most:

@@ -394,8 +394,8 @@ class DeviceCollector:
         return path
 
     def _foresee(self) -> None:
-        """Compiles the evaluations beside the first round: both hold a copy of the physics, which is what
-        takes long.
+        """Compiles the evaluation in a thread while the first round compiles: each contains the physics, and
+        that takes long.
         """
         student = self.student
         if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:

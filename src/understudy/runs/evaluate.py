@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
 LIMIT = 100_000
 JUDGED = 0, 1 << 31
-"""Seed and number of the episodes by which every run is judged, and its expert: of no other evaluation."""
+"""Seed and number of the final evaluation of every run and its expert. No other evaluation uses them."""
 LANES = 10
 """Most episodes that are played side by side."""
 LOOKED = tuple((1 << 30) + k for k in range(1 + SURE))
-"""The numbers of the episodes by which a run chooses among its policies, portion by portion."""
+"""Evaluation numbers of the race in which a run chooses its best policy, one per portion of episodes."""
 FEW = 3
 """Episodes that show whether a policy is far behind."""
 PRECISE = 0.01
-"""A mean return whose standard error is at most this share of it needs no more episodes; as good as another
-is one that is at most this share of it behind.
+"""A share of a mean return. No more episodes are needed once the standard error is at most this share; a
+policy that is behind another by at most this share counts as equally good.
 """
 NEAR = 0.2
-"""How good a policy is that is farther behind the expert, as a share, one look says well enough."""
+"""A policy whose mean return is behind the expert's by more than this share of it needs no second look."""
 Asked = tuple[int, int, int]
 """Which episodes are played: a seed, how many, and the number of the evaluation."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
-"""From what some lanes show, which these are (n,), and where an episode begins (n,), to their actions."""
+"""``(seen, lanes, fresh) -> actions``: lanes (n,) are numbers, fresh (n,) is True where an episode begins."""
 
 
 class Evaluation(NamedTuple):
@@ -205,7 +205,7 @@ def play_episodes(
 
 
 Look = Callable[[Seen, np.ndarray, np.ndarray, np.ndarray], None]
-"""Called with what some lanes show, as rows too (n, width), which they are, and where an episode begins."""
+"""Called as ``look(seen, rows, lanes, fresh)``: an `Act`'s arguments, with the encoded rows (n, width)."""
 
 
 def by_policy(
@@ -271,7 +271,7 @@ class Best(NamedTuple):
 class Arena(Protocol):
     """Where episodes are played: on the host (`Stage`) or on the device (`runs.device`).
 
-    few: how many show whether a policy is far behind, where fewer than a look has are quicker.
+    few: episodes of the first portion of a race, after which a policy that is clearly behind stops.
     """
 
     few: int
@@ -291,9 +291,10 @@ class Arena(Protocol):
 
 @final
 class Stage:
-    """Environments on the host for evaluations: one that stays, or, where slots are `light`, a few, if the
-    answers are the same in any batch; they are lent until `opened` is closed. The expert plays the same
-    episodes in all runs of a world: once.
+    """Evaluations on the host. Episodes are played one by one in one environment, or up to `LANES` side by
+    side if slots are `light` (cheap) and the player's answers do not depend on the batch. Environments are
+    borrowed from the world until `opened` is closed. The expert's episodes are played once for all runs of a
+    world.
     """
 
     few = FEW
@@ -361,15 +362,15 @@ class Stage:
 class Judge:
     """The evaluations of a run: on the way, of the policy that is kept, and of the expert.
 
-    Where the best policy is to be kept, every round is a race: its policies play the episodes that the best
-    one so far has played, a few, then more. Whoever is clearly behind it stops; who is not plays on until
-    its own mean return is known, up to `COURSE` looks, so that luck does not choose; far behind the expert
-    one look is enough. Where the best is as good as the expert, the mean of several networks is not even
-    trained, and a few episodes are for the record. What is kept in the end is judged by episodes that have
-    chosen nothing.
+    If the best policy is to be kept, every evaluation is a race on the same episodes. A new policy plays a
+    few and stops if it is clearly behind the best one so far. Otherwise it plays on, for up to `COURSE`
+    looks, until its mean return is known precisely, so that luck does not choose; a policy that is far behind
+    the expert plays one look only. One that is as good as the expert plays `SURE` looks. If it still is, no
+    ensemble is trained any more, and later policies play a few episodes for the record. The policy that is
+    kept at the end is evaluated on episodes that were not used to choose it.
 
-    compared, calls: the portions of a race that the expert has played, and its steps in them since the run
-    was begun or resumed.
+    compared: portions of the race that the expert has played. calls: its steps in them since the run was
+    begun or resumed.
     """
 
     def __init__(
@@ -379,7 +380,7 @@ class Judge:
         tell: Callable[[str], None],
         proof: Proof | None = None,
     ):
-        self._tell, self.proof = tell, proof
+        self._tell = tell
         self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
         self.proof = proof
         self.best: Best | None = None
@@ -413,8 +414,8 @@ class Judge:
         return self.student.round in chosen or (self.student.finished and last in chosen)
 
     def after(self, row: Row, clock: Callable[[str], None]) -> None:
-        """Evaluates the policy after a round whose row this is, where that is due, and tests it where a goal
-        may be reached; then the run ends.
+        """Evaluates the policy of the round with this row, if that is due. With a goal (`until`), a policy
+        that looks good enough is also tested; if the test accepts it, the run ends (`student.ended`).
         """
         found = None
         if self.due():
@@ -437,22 +438,24 @@ class Judge:
                 self._complete(clock, EVALUATING)
             proof.test(row, self.shown)
             student.ended = proof.accepted
-            # Where it was not accepted, whoever is not clearly behind it may be the next.
+            # After a test, a policy that is not clearly behind the best one may become the next candidate.
             self.best = None if self.best is None else self.best._replace(equal=False)
         row["labels"] = student.labels
         clock("evaluate")
 
     def _look(self, clock: Callable[[str], None]) -> Evaluation:
-        """The last policy in those episodes by which all runs are judged, or in the first of them."""
+        """Evaluates the last policy on the episodes of the final evaluation: after the last round on all of
+        them, else on the first few.
+        """
         self._complete(clock, EVALUATING)
         count = self.plan.judging if self.student.finished else self.plan.looks
         found = self.arena.of_policy(self.student.shown(), (JUDGED[0], count, JUDGED[1]))
         self.evaluation = found if self.student.finished else self.evaluation
-        # As in every other row, so that a run that is extended has those of one that never stopped.
+        # As many as in every other row: then an extended run has the ledger of one that never stopped.
         return found.first(self.plan.looks)
 
     def _race(self, clock: Callable[[str], None]) -> Evaluation:
-        """The policy that acts, and the mean of several where that may be better: what the better one had."""
+        """Races the policy that acts and, if there is an ensemble, its mean; returns what the better had."""
         student, found = self.student, self._compared(self.student.last)
         if student.resolved.ensemble < 2 or (self.best is not None and self.best.equal):
             return found
@@ -462,7 +465,7 @@ class Judge:
         return mean if not mean.mean < found.mean else found
 
     def _compared(self, members: list[Params]) -> Evaluation:
-        """What a policy had until it was behind the best, or else became the best."""
+        """Plays a policy until it is behind the best; if it never is, it becomes the best."""
         shown, asked = self.student.mean(members), self._portions()
         found = self.arena.of_policy(shown, asked[0])
         for portion in asked[1:]:
@@ -483,7 +486,9 @@ class Judge:
         return [(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
 
     def _known(self, found: Evaluation) -> bool:
-        """Whether the mean need not be known better: as well as the best one's, after a look at least."""
+        """Whether these episodes are enough to know the mean: at least a look and as many as the best one
+        played, and either precise, far behind the expert, or a whole course.
+        """
         best, played = 0 if self.best is None else len(self.best.returns), len(found.returns)
         if played < max(self.plan.looks, best):
             return False

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 SECONDS = ("round", *TIMES)
 SHARE = 100
-"""Times what the last keeping took until the next, where rounds are kept at a pace."""
+"""With a pace: a round is kept only after this many times the seconds that the last keeping took."""
 
 
 @final
@@ -62,8 +62,8 @@ class Folder:
     Args:
       resume: ways to go on with the run that is in it (see `RESUMES`); empty: there must be none.
       slow: the expert is slow or expensive, so its labels are kept for the whole run.
-      pace: seconds between two rounds that are kept, more where keeping takes over 1 % of the time. Then
-        a quick expert is asked again for labels in between, which takes less than looking them up.
+      pace: least seconds between two rounds that are kept; longer if keeping would take over 1 % of the time.
+        With a pace a quick expert's labels are not journalled: after a break it is asked again.
 
     Attributes:
       fresh: nothing counts yet.
@@ -169,7 +169,7 @@ class Folder:
             self._reopen(config)
 
     def _mend_config(self, record: Record) -> None:
-        """config.json that is not what it was is written again where the settings of now give its bytes."""
+        """Repairs a damaged config.json, if the settings given now produce exactly the bytes it had."""
         text = self._text.encode()
         if sum_of(self.path / "config.json") == record.whole["config.json"]:
             return
@@ -210,8 +210,8 @@ class Folder:
     def count(
         self, number: int, *new: str, grown: dict[str, Sum] | None = None, drop: tuple[str, ...] = ()
     ) -> None:
-        """Makes a round count, with the `new` files of next/; those of the record before that are not
-        dropped stay in it.
+        """Makes a round count: writes its record, which lists the `new` files (moved here from next/) and all
+        files of the record before, but those in `drop`.
         """
         whole = dict(self._record.whole)
         if grown is None:
@@ -245,7 +245,7 @@ class Folder:
         self._due = now + (max(self.pace, SHARE * (now - began)) if self.pace else 0.0)
 
     def commit(self, run: Run) -> None:
-        """Makes the last round count, and all since the one that counted."""
+        """Makes the last round count, and all rounds since the last commit with it."""
         student, judge, slots, calls = run.student, run.judge, run.collector.snapshot(), run.calls
         new = range(self.round, student.round)
         with reporting(self.path):
@@ -281,8 +281,8 @@ class Folder:
             self.journal.commit()
 
     def restore(self, run: Run) -> list[Slot]:
-        """Brings `run` to the last round that counts, and the files back to it; where its environments were
-        then.
+        """Restores `run`, and cuts its files, to the last round that counts. Returns where its environments
+        were then.
         """
         grown, student = self._record.grown, run.student
         with reporting(self.path):

@@ -28,8 +28,8 @@ KEY = 16
 LARGEST = 4096
 """Bytes of an input that is kept beside its label; a larger one is not."""
 EVERY = 0.1
-"""Least seconds between two syncs. A kill loses nothing that was written, and of a power cut an expert that
-takes longer than this over a label loses none."""
+"""Least seconds between two syncs. A kill loses no label. A power cut may lose those since the last sync:
+none, if the expert takes longer than this for each."""
 
 Leaf: TypeAlias = np.ndarray | np.generic | bool | float | str | bytes | None
 State: TypeAlias = "Mapping[str, State] | tuple[State, ...] | list[State] | Leaf"
@@ -195,7 +195,7 @@ class Journal:
         self.count = 0
         if self.keep:
             return
-        # A run that had to go back to the round before has labels of the round after this one too.
+        # After a damaged round the run replays the one before it, and the journal also has later labels.
         self.kept = {key: entry for key, entry in self.kept.items() if entry.round > self.round}
         self.close()
         self._kinds = None

@@ -1,4 +1,4 @@
-"""Asking the expert: states in, labels out. Every label is in the journal before anything else happens to it.
+"""Asking the expert: states in, labels out. In a run with a folder a label is journalled before it is used.
 
 A *quick* expert is asked in chunks and fails as a whole. A *slow* or expensive one (`Expert.workers`) is
 asked about a state once in the whole run, with several calls under way, each with a time limit and a few
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ..nested import Info, Nested
 
 CHUNK = 32
-"""States in one call of a quick expert: what a kill in its midst can cost at most."""
+"""States in one call of a quick expert, so a kill loses the answers of at most so many states."""
 MOST_FAILURES = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
 PACE = 0.01
-"""Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
+"""An expert that takes more seconds than this a label is slow: playing its episodes would take minutes."""
 AGAIN = 16
 """States of a round that a quick expert may be asked about again, see `Quick`."""
 SAME = 1e-4
@@ -140,15 +140,13 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
 
 
 def asked_of(expert: Expert, seen: Seen) -> np.ndarray | None:
-    """Of several experts, the number of the one whose each state is."""
+    """With several experts, the number of the expert that labels each state (n,); None with one."""
     return None if expert.route is None else expert.route(*seen)
 
 
 @final
 class Quick:
-    """An expert that is asked about every visit of a state: the label of the third one is not that of the
-    first.
-    """
+    """Asks a fast expert. A state that is visited again is asked about again: a label for each visit."""
 
     def __init__(self, expert: Expert, journal: Journal | None, plan: Timetable | None = None):
         # Where there is no file, nothing need be looked up.
@@ -268,12 +266,12 @@ class _Once:
         self.journal.begin(number)
 
     def of(self, keys: list[bytes], put: Callable[[list[int], bool], dict[int, np.ndarray]]) -> Labels:
-        """The labels of states by their keys; `put(unknown, known)` asks about those whose numbers it is
-        given; `known` says whether others of them have a label already.
+        """The labels of the states with these keys. ``put(asked, known)`` asks about those without
+        one, given by their places in `keys`; `known` says whether any other state here has one already.
         """
         first = {key: i for i, key in reversed(list(enumerate(keys)))}
         entries = {key: self.journal.kept.get(key) for key in first}
-        # A label of this round that is looked up for the first time was paid for in it.
+        # A label that was given in this round, before a break, is counted in it at its first lookup.
         new = {
             key: entry is None or (entry.round == self._number and key not in self._met)
             for key, entry in entries.items()

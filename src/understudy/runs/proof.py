@@ -37,9 +37,9 @@ TESTED = 1 << 29
 CHUNKS = 1 << 10
 """Most pieces in which the episodes of a test are played."""
 MARGIN = 0.25
-"""A policy is a candidate where its score is above the wanted one by this share of what is missing to 1."""
+"""A policy is a candidate if its score is at least wanted + MARGIN·(1 − wanted)."""
 RISING = 0.1
-"""A run was still getting better where its last third took off this share of what was missing before."""
+"""A run was still getting better if its last third of rounds closed this share of the gap to the goal."""
 WIDE = 20.0
 """A loss is tested exactly where the largest possible one is at most so many times the wanted one."""
 REWARDS = {
@@ -94,7 +94,7 @@ class Proof:
         _, row["score_low"], row["score_high"], *_ = test.interval()
 
     def settle(self, shown: Shown, number: int) -> None:
-        """Tests the policy of a round, which is kept though none was accepted, where it was not tested."""
+        """No test accepted a policy: tests the kept one, of round `number`, if that was not done yet."""
         if self.goal.kind == "share" and number not in self.tests and self._mark < math.inf:
             self._test(shown, number)
 

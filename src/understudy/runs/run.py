@@ -72,8 +72,8 @@ class Run:
       progress: called as ``progress(stage)``, in the midst of a round also with its steps and labels.
       world: where the run happens, shared with other runs; it is closed by whoever made it.
       together: where it meets the other runs that are played in one program with it.
-      pace: seconds between two rounds that are kept, for a study, which keeps the outcome itself; what cannot
-        be written is left then. 0: every round is kept, and must be, and the outcome too.
+      pace: for a study, which keeps the outcome itself: least seconds between two rounds that are kept; a
+        round that cannot be written is skipped. 0: every round and the outcome are kept, or the run fails.
       threads: threads that step the environments.
       keep: whether samples are kept that nobody needs for learning.
 
@@ -207,13 +207,13 @@ class Run:
                 self._tick(COLLECTING, 0, 0)
                 path = self.collector.collect(student.plan, watch)
                 question = student.choose(path)
-                self.labelling.answer(path, question.weights)
+                self.labelling.answer(path, question.weights)  # enters the labels in the question's path
                 clock("collect")
                 self._tick(SEARCHING if student.searches(number) else SOLVING)
                 row = student.learn(question, clock=clock)
         self._tick(EVALUATING)
         self.judge.after(row, clock)
-        if student.ended:
+        if student.ended:  # the judge's test has accepted a policy
             student.compare_last()
             clock("comparator")
         self.times.append(clock.laps)
@@ -222,7 +222,7 @@ class Run:
         return row
 
     def finish(self) -> Record:
-        """The last evaluations: of what is kept, and of the expert; the record of the run."""
+        """Evaluates the policy that is kept, and the expert; returns the record of the run."""
         if self._record is not None:
             return self._record
         clock = Clock()
@@ -283,7 +283,7 @@ class Run:
 
     @property
     def calls(self) -> int:
-        """Calls of the expert that gave no label, but for those of its evaluation."""
+        """Calls of the expert that gave no label, without those of its final evaluation."""
         tested = 0 if self.judge.proof is None else self.judge.proof.calls
         return self.measuring + self.labelling.calls + self.judge.calls + tested
 

@@ -32,8 +32,8 @@ STEPS = 64
 
 
 class Counts(NamedTuple):
-    """What a round says of itself: the share of steps that the expert acted, how often it took over from the
-    policy within an episode, and episodes that ended.
+    """Statistics of a round: the share of steps in which the expert acted, how often it took over from the
+    policy within an episode, and how many episodes ended.
     """
 
     by_expert: float
@@ -51,8 +51,8 @@ class Round:
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
     of the sample in the round's loss, 0 where it has no label (its target is 0 then). `labels` counts
     labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
-    device (see `runs.device`); `counted` comes with them. by, new (m,): of several experts, the number of the
-    one whose a state is, −1 where that is not known, and which states were asked about now.
+    device (see `runs.device`); `counted` comes with them. With several experts: by (m,), the number of the
+    expert that labels a state, −1 where that is not known; new (m,), which states were asked about now.
     """
 
     inputs: Any
