@@ -3,6 +3,7 @@
     python benchmarks/budgets.py --out runs/budgets                    # ten seeds that chose nothing
     python benchmarks/budgets.py --tuning --seeds 1 2 --tasks Hopper-v5:400
     python benchmarks/budgets.py --out runs/budgets --table            # what is there, in a table
+    python benchmarks/budgets.py --out runs/budgets --publish docs/figures/budgets
 
 A task is an environment and its budget, and perhaps an expert: ``Pendulum-v1:400:runs/expert``,
 ``unseen:walker:5000:unseen:walker_expert``. Every run has a process and a core of its own, `--jobs` at a
@@ -23,6 +24,7 @@ BEGAN = time.perf_counter()
 
 import argparse  # noqa: E402
 import copy  # noqa: E402
+import csv  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import queue  # noqa: E402
@@ -102,7 +104,7 @@ def played(
     if found.returncode:
         print(task, seed, "failed:", found.stderr[-2000:], file=sys.stderr, flush=True)
         return
-    line = json.loads(found.stdout.splitlines()[-1]) | {"cold": cold}
+    line = json.loads(found.stdout.splitlines()[-1]) | {"cold": cold, "shared": options.shared}
     with (options.out / "runs.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
     labels = "not" if line["labels"] is None else f"{line['labels']:,}"
@@ -115,6 +117,56 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
 
 
+def from_csv(file: Path) -> list[dict[str, Any]]:
+    """The runs that `publish` wrote."""
+    with file.open(newline="") as lines:
+        return [{name: json.loads(cell) for name, cell in row.items()} for row in csv.DictReader(lines)]
+
+
+def publish(runs: list[dict[str, Any]], folder: Path) -> None:
+    """Writes ``runs.csv``, every cell as JSON, and the figure: what a run would keep, by labels."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from understudy.report import style
+
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = ("task", "seed", "cold", "shared", "labels", "kept", "seconds", "cpu", "round", "curve")
+    ordered = sorted(runs, key=lambda run: (run["task"], run["seed"], run["cold"]))
+    with (folder / "runs.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([[json.dumps(run.get(name, False)) for name in columns] for run in ordered])
+    warm = [run for run in ordered if not run["cold"]]
+    tasks = [task for task in TASKS[::-1] if any(run["task"] == task for run in warm)]
+    with style.style():
+        figure, axes = plt.subplots(
+            1, len(tasks), figsize=(2.9 * len(tasks), 2.9), sharey=True, squeeze=False
+        )
+        for axis, task in zip(axes[0], tasks, strict=True):
+            env, budget = task.split(":")[:2]
+            at = np.arange(0, int(budget) + 1, max(int(budget) // 200, 1))
+            scores = np.full((sum(run["task"] == task for run in warm), len(at)), np.nan)
+            for row, run in zip(scores, (run for run in warm if run["task"] == task), strict=True):
+                for labels, score in run["curve"]:
+                    row[at >= labels] = score
+            known = ~np.isnan(scores).any(axis=0)
+            colour = style.look("ftl").colour
+            axis.fill_between(
+                at[known], scores.min(axis=0)[known], scores.max(axis=0)[known], alpha=0.2, color=colour, lw=0
+            )
+            axis.plot(at[known], np.median(scores, axis=0)[known], color=colour)
+            axis.axhline(1.0, color="black", ls=":", lw=1)
+            axis.set(title=env, xlabel="labels", ylim=(0.0, 1.15), xlim=(0, int(budget)))
+        axes[0][0].set_ylabel("score of the policy kept so far")
+        figure.tight_layout()
+        figure.savefig(folder / "budgets.png")
+        plt.close(figure)
+
+
 def spread(values: Iterable[float | None], form: str) -> str:
     """The median (least to most); None is beyond all others."""
     known = sorted(float("inf") if one is None else one for one in values)
@@ -125,21 +177,28 @@ def spread(values: Iterable[float | None], form: str) -> str:
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Medians, least to most, a row for each task."""
+    """Medians (least to most), a row for each task."""
     lines = [
-        "| task | seeds | labels to 90 % | seconds | cold | kept: mean (least) |",
+        "| environment | budget | seeds | labels to 90 % | seconds | score of what is kept: mean (least) |",
         "|---|---|---|---|---|---|",
     ]
-    for task in sorted({run["task"] for run in runs}):
+    for task in dict.fromkeys([*TASKS[::-1], *sorted({run["task"] for run in runs})]):
         warm = [run for run in runs if run["task"] == task and not run["cold"]]
-        cold = [run["seconds"] for run in runs if run["task"] == task and run["cold"]]
         if warm:
+            env, budget = task.removeprefix("unseen:").split(":")[:2]
             labels = spread([run["labels"] for run in warm], ",.0f")
-            seconds = spread([run["seconds"] for run in warm], ".0f")
+            seconds = spread([run["cpu" if run.get("shared") else "seconds"] for run in warm], ".0f")
+            seconds += " of a processor" if any(run.get("shared") for run in warm) else ""
             kept = [run["kept"] for run in warm]
-            least = f"{mean(kept):.3f} ({min(kept):.3f})"
-            first = f"{min(cold):.0f}" if cold else ""
-            lines.append(f"| {task} | {len(warm)} | {labels} | {seconds} | {first} | {least} |")
+            cells = (
+                env,
+                f"{int(budget):,}",
+                len(warm),
+                labels,
+                seconds,
+                f"{mean(kept):.3f} ({min(kept):.2f})",
+            )
+            lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
@@ -157,6 +216,9 @@ def main() -> None:
     parser.add_argument("--warm", action="store_true", help="play no run for its cold seconds")
     parser.add_argument("--settings", default="{}", help="other settings of the runs, as JSON")
     parser.add_argument("--table", action="store_true", help="print the table of what is there, play nothing")
+    parser.add_argument(
+        "--publish", type=Path, help="write the runs and their figure to a folder, play nothing"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for task in options.tasks:
@@ -165,7 +227,9 @@ def main() -> None:
     if options.one is not None:
         print(json.dumps(one(options.one, options.seeds[0], json.loads(options.settings))))
         return
-    if not options.table:
+    if options.publish is not None:
+        publish(read(options.out), options.publish)
+    elif not options.table:
         (seeds.tuning if options.tuning else seeds.reporting)(options.seeds)
         options.out.mkdir(parents=True, exist_ok=True)
         cores: queue.SimpleQueue[int] = queue.SimpleQueue()

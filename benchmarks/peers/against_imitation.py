@@ -48,7 +48,7 @@ NEEDS = ("imitation==1.0.1", "torch==2.13.0", "mujoco", "imageio", "safetensors"
 TUNED = HERE / "tuned.json"
 OURS = ("budget", "default", "bc")
 TITLES = {
-    "default": "`train Hopper-v4`",
+    "default": "`train Hopper-v4`, rounds of 1,000, every state labelled",
     "budget": "`train Hopper-v4 --budget 400`",
     "bc": "`--learner bc`: cloning",
     "imitation": "imitation, its defaults",

@@ -62,7 +62,7 @@ def script(path: str) -> ModuleType:
 
 
 SIZES = ("--steps", "--epochs", "--batch")
-seeds, against = script("seeds"), script("peers/against_imitation")
+seeds, against, budgets = script("seeds"), script("peers/against_imitation"), script("budgets")
 
 
 def imitation() -> list[str]:
@@ -134,12 +134,9 @@ def readme() -> Iterator[str]:
     sides = len({one["side"] for one in rows("imitation/runs").to_dict("records")})
     yield from imitation()[: 1 + sides]
     yield from compared()
-    for one in rows("queries/labels", series="distance").to_dict("records"):
-        needed = [one[name] for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
-        found = [f"{labels:,.0f}" if np.isfinite(labels) else "not reached" for labels in needed]
-        reached = f"{found[0]} ({found[1]} to {found[2]})" if np.isfinite(needed[0]) else found[0]
-        kept = f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})"
-        yield f"| {one['env']} | {one['labels']:,} | {reached} | {kept} |"
+    runs = budgets.from_csv(ROOT / "docs/figures/budgets/runs.csv")
+    assert {run["seed"] for run in runs} <= {*seeds.REPORTING}
+    yield from budgets.table(runs).splitlines()[2:]
     shown = [("Hopper-v5", "FTL"), ("Walker2d-v5", "FTL"), ("Walker2d-v5", "Alt-FTRL")]
     for env, learner in shown:
         few, many = scores()[env, learner][:2]
