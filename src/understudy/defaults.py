@@ -272,7 +272,7 @@ class Spending(NamedTuple):
     ask: str
     first_steps: int
     widths: tuple[int, ...]
-    training: Mapping[str, Any]
+    training: Mapping[str, float]
 
 
 def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = False) -> Spending:
@@ -896,7 +896,7 @@ WHY = {
 
 def solver(
     decisions: Decisions, space: Space, policy: Policy, loss: Loss, learner: AnyLearner
-) -> tuple[str | AnySolver, dict[str, Any]]:
+) -> tuple[str | AnySolver, dict[str, Setting]]:
     """What to hand to `make_game`: the exact solver of a linear policy (`solvers.auto_name`); for networks
     Adam on minibatches, at a cost per round that does not grow.
 
@@ -951,8 +951,8 @@ def solver(
 
 
 def _fitting(
-    decisions: Decisions, host: Host, learner: AnyLearner, said: Mapping[str, Any]
-) -> dict[str, Any]:
+    decisions: Decisions, host: Host, learner: AnyLearner, said: Mapping[str, Setting]
+) -> dict[str, Setting]:
     """The options of Adam for a student that is trained with them, as a network of this package is; a student
     with its own way of learning takes none.
     """
@@ -964,7 +964,7 @@ def _fitting(
         offer = f"; it takes {', '.join(takes)}" if takes else ""
         raise UserError(f"{foreign[0]}: the student {host.name!r} learns by its own fit{offer}.")
     decisions.note("fit", host.way, "the student is fitted by itself")
-    more: dict[str, Any] = {"batch_size": 256, "decay": "cosine", "proximal": not free(learner)}
+    more: dict[str, Setting] = {"batch_size": 256, "decay": "cosine", "proximal": not free(learner)}
     if not decisions.preset.automatic:
         more = {"batch_size": 256}
     if decisions["budget"] is not None and decisions.preset.automatic:

@@ -32,7 +32,7 @@ from jax import Array
 from . import disk, threefry
 from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, chosen_by, shortly_before
-from .asking.visited import Visited, largest, per_sample
+from .asking.visited import Measure, Visited, largest, per_sample
 from .automatic import Automatic
 from .envs.gymnasium import derive
 from .errors import UserError, damaged
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .disk import Json
     from .experts import Kind, Nested, Space
     from .learners import Playable
+    from .losses import Loss
     from .objectives import Reservoir, Window
     from .objectives.objective import Reader as Rows
     from .regret.certificate import Running
@@ -90,6 +91,8 @@ EXTRA = {
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+
+
 BY_EXPERT = {
     "round": "t, from 1",
     "expert": "its name",
@@ -193,7 +196,7 @@ class Understudy:
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[Row] = []
         self.ended = False  # before the last planned round
-        self.by_expert: list[dict[str, Any]] = []
+        self.by_expert: list[Row] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Rows | None = None
@@ -487,7 +490,7 @@ class Understudy:
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(found.weights, losses, rng, share)
 
-    def _of_experts(self, found: Round, one: Batch) -> list[dict[str, Any]]:
+    def _of_experts(self, found: Round, one: Batch) -> list[Row]:
         """The rows of a round in the account of several experts, see `BY_EXPERT`."""
         names = self.parts.expert.names
         nobody = np.full(len(found), -1)
@@ -499,20 +502,20 @@ class Understudy:
             if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
                 agreement = self._each_loss(one, found.labelled, same_choice)
         before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         for number, name in enumerate(names):
             mine = by[has] == number
             weights = found.weights[has][mine]
 
-            def mean(values: np.ndarray, mine: Any = mine, weights: Any = weights) -> float:
+            def mean(values: np.ndarray, mine: np.ndarray = mine, weights: np.ndarray = weights) -> float:
                 return float(np.average(values[mine], weights=weights)) if len(weights) else np.nan
 
-            labels = before.get(name, 0) + int(np.count_nonzero(new & (by == number)))
-            row = {"round": self.round + 1, "expert": name, "labels": labels}
+            labels = int(before.get(name, 0)) + int(np.count_nonzero(new & (by == number)))
+            row: Row = {"round": self.round + 1, "expert": name, "labels": labels}
             rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
         return rows
 
-    def _each_loss(self, one: Batch, count: int, measure: Any = per_sample) -> np.ndarray:
+    def _each_loss(self, one: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
         """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
         acted in it.
         """
@@ -851,7 +854,7 @@ class Understudy:
             self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
-            named: list[Any] = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
+            named = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
             kept = jax.device_put(named, may_alias=False) if self._guest is None else named
             if self._guest is None and any(
                 a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)
@@ -925,7 +928,7 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Ar
 
 
 @eqx.filter_jit
-def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, targets: Array) -> Array:
+def same_choice(policy: Policy, loss: Loss, params: Params, inputs: Array, targets: Array) -> Array:
     """Whether the most likely actions (m,) of samples are those of their targets (m, k)."""
     return policy.apply(params, inputs).argmax(axis=1) == targets.argmax(axis=1)
 

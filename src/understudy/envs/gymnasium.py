@@ -360,7 +360,7 @@ class GymnasiumVector:
             env.close()
 
 
-def _five(made: Any) -> Any:
+def _five(made: Any) -> tuple[Nested, SupportsFloat, bool, bool, dict[str, Nested]]:
     """What a step returned, which must be Gymnasium's five values."""
     if isinstance(made, tuple) and len(made) == 5:
         return made
@@ -372,7 +372,7 @@ def _five(made: Any) -> Any:
     )
 
 
-def _two(made: Any) -> Any:
+def _two(made: Any) -> tuple[Nested, Info]:
     """What a reset returned, which must be Gymnasium's two values."""
     if isinstance(made, tuple) and len(made) == 2:
         return made

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -257,7 +258,7 @@ class _Video:
             raise OSError(f"ffmpeg ended with code {self._process.returncode}")
 
 
-def _cells(arrow: Any, part: np.ndarray) -> Any:
+def _cells(arrow: ModuleType, part: np.ndarray) -> Any:
     """An array (T, …) as a column of Parquet: numbers, or lists of lists; a single number is no list."""
     shape = part.shape[1:]
     column = arrow.array(part.reshape(-1))

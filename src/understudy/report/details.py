@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,14 +51,14 @@ AWAY = 1e-3
 
 def inspect(
     folder: Path, *, moments: int, seconds: float, progress: Callable[[int], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Timeline, disagreement and moments of the run in `folder`; a sentence `missing` where there are none.
 
     Clips are drawn for so many `seconds` at most, but for the one that is under way then.
     """
     try:
         run = Record.load(folder)
-        shown: dict[str, Any] = {"timeline": timeline(run), "floor": entropy(run)}
+        shown: dict[str, Json] = {"timeline": timeline(run), "floor": entropy(run)}
         compared = compare(run)
     except UserError as error:
         return {"missing": str(error)}

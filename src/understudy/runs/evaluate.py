@@ -31,7 +31,7 @@ from .world import World
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..nested import Nested
+    from ..nested import Info, Nested
     from ..spec import Setting
     from ..student import Row
     from .proof import Proof
@@ -625,7 +625,7 @@ def evaluate(
         slots.close()
 
 
-def acting(player: Any) -> Callable[[Nested, Mapping[str, Any]], Any]:
+def acting(player: Any) -> Callable[[Nested, Info], Any]:
     """A player as a function of (observation, info); see `evaluate`. That of one which remembers, and so has
     an `on_reset`, is marked with `remembers`: it is asked about its own states alone.
     """
@@ -633,7 +633,7 @@ def acting(player: Any) -> Callable[[Nested, Mapping[str, Any]], Any]:
     if hasattr(player, "label") or hasattr(player, "act"):
         alone = not hasattr(player, "label")  # an expert takes batches
 
-        def act(observation: Nested, info: Mapping[str, Any]) -> ArrayLike:
+        def act(observation: Nested, info: Info) -> ArrayLike:
             return player.act(observation) if alone else player.act(stack([observation]), [info])[0]
 
         act.remembers = getattr(player, "on_reset", None) is not None  # type: ignore[attr-defined]

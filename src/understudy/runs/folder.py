@@ -254,7 +254,7 @@ class Folder:
             laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
             self._sums.append("times.csv", "".join(map(csv_line, laps)))
             if student.by_expert:
-                listed_rows = [row for row in student.by_expert if row["round"] > self.round]
+                listed_rows = [row for row in student.by_expert if int(row["round"]) > self.round]
                 self._sums.append("experts.csv", "".join(csv_line(row.values()) for row in listed_rows))
             judge.policy.save(self.path / "next" / "policy")
             arrays, plain = student.arrays()

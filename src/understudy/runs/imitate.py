@@ -140,8 +140,14 @@ def _bar(title: str, run: Run) -> Rounds:
         work.append(here)
     judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
     last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
-    how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
-    return Rounds(title, [*work, last], known=known, **how)
+    return Rounds(
+        title,
+        [*work, last],
+        known=known,
+        rounds=len(plan.rounds),
+        rows=student.rows,
+        search=spec.comparator_steps,
+    )
 
 
 def _kind(spec: RunSpec) -> str:

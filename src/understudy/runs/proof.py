@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ import numpy as np
 
 from ..acceptance import Acceptance
 from ..asking.visited import largest, per_sample
+from ..disk import Json
 from ..envs.gymnasium import Seen, derive
 from ..errors import UserError
 from ..nested import join
@@ -118,7 +119,7 @@ class Proof:
         share = 1.0 if ordinary is None else float(row["samples"]) / ordinary
         return float(row["loss"]) / share <= (1.0 - MARGIN) * self.goal.wanted
 
-    def _see(self, returns: Any) -> None:
+    def _see(self, returns: Sequence[float] | np.ndarray) -> None:
         """Widens the range of the returns that were seen."""
         ends = (*(self._seen or ()), *(float(each) for each in returns if np.isfinite(each)))
         self._seen = (min(ends), max(ends)) if len(set(ends)) > 1 else self._seen
@@ -219,17 +220,17 @@ class Proof:
         """What the run says of its goal; `kept`: the round of the policy that is kept."""
         labels, number = self.student.labels, max(self.tests, default=0)
         test = self.tests.get(kept, self.tests.get(number))
-        about: dict[str, Any] = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
+        statement = functools.partial(
+            Statement, until=str(self.goal), labels=labels, candidates=len(self.tests)
+        )
         if test is None:
             text = f"not reached with {labels:,} labels: no policy looked good enough for a test"
             if self.goal.kind == "share" and self._mark == math.inf:
                 text = f"not tested with {labels:,} labels: the expert returns no more than random actions"
-            return Statement(
-                reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}", **about
-            )
+            return statement(reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}")
         score, reached = test.interval(), test.state == "accepted"
         text = test.sentence("the kept policy", labels)
-        return Statement(
+        return statement(
             reached=reached,
             score=score.middle,
             low=score.low,
@@ -238,7 +239,6 @@ class Proof:
             exact=test.exact,
             more=test.needed() - test.count,
             text=text if reached else f"{text}; {self._advice()}",
-            **about,
         )
 
     def _advice(self) -> str:
@@ -262,7 +262,7 @@ class Proof:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Json]:
         """All tests as plain data, from which `restore` goes on."""
         tests = [
             [

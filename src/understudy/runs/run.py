@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError
@@ -338,7 +339,7 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: BaseException | type[BaseException] | TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
