@@ -52,7 +52,7 @@ COURSE, SURE = 3, 6
 """Looks that a race has at most; of a policy that has been as good as the expert in all of these, since no
 other is raced after one that passes: one that falls in a tenth of its episodes passes 30 with 4 %, 60 with
 0.2 %."""
-SHARE = 0.95
+SHARE_TO_REACH = 0.95
 """The share of the expert's return that a run has to reach where nothing is said of how long it is."""
 CEILING, SMALL, GROWTH = 5000, 20, 0.15
 """With `until`: `CEILING`, the default budget; a round asks for the share `GROWTH` of the labels so far, and
@@ -244,7 +244,7 @@ class Resolved:
         return record
 
 
-FEW = {
+FEW_LABELS = {
     "max_iterations": 1500,
     "passes": 100.0,
     "most_passes": 1600.0,
@@ -309,7 +309,7 @@ def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = F
     ('distance:20', 200, (128, 128))
     """
     each = max(SMALL, math.ceil(GROWTH * labels)) if until else max(1, labels // 20)
-    training = FEW | (SPARSE if inputs > MANY else {})
+    training = FEW_LABELS | (SPARSE if inputs > MANY else {})
     return Spending(
         ask=f"{'distance' if near else 'random'}:{each}",
         first_steps=max(1, min(labels // 2, 200 if until else max(200, labels // 4))),
@@ -483,7 +483,7 @@ def goal(decisions: Decisions) -> None:
         begun = before.get("until")
         wanted, why = None if begun is None else goal_of(begun), BEGUN
     elif wanted is None and open_ended(spec):
-        wanted = Goal("share", SHARE)
+        wanted = Goal("share", SHARE_TO_REACH)
         why = f"nothing was said of how long: {why}; --rounds {ROUNDS} plays as many rounds instead"
     decisions.goal = wanted
     if wanted is None:
@@ -725,11 +725,11 @@ def _images(space: Space) -> bool:
 def _beside(space: Space) -> bool:
     """Whether an image, not too small, has other things beside it."""
     from .policies import Observations
-    from .policies.camera import LEAST
+    from .policies.camera import LEAST_SIDE
 
     leaves = Observations.of(space).leaves
     images = [leaf for leaf in leaves if leaf.kind == "byte" and len(leaf.shape) == 3]
-    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST
+    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST_SIDE
 
 
 def _picture(space: Space) -> dict[str, tuple[int, ...] | int]:

@@ -104,7 +104,7 @@ BY_EXPERT = {
 }
 """Columns of the account of several experts, with a row a round and expert."""
 COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
-KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
+SAMPLE_COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
 ANEW = 3
@@ -226,7 +226,7 @@ class Understudy:
         self.members: list[Params] = []
         self.visited: Visited | None = None
         self.open: dict[int, Question] = {}
-        self._asked = 0
+        self._questions = 0
         self._robot: TrainedPolicy | None = None
         if self.timetable.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
@@ -295,8 +295,8 @@ class Understudy:
         else:
             weights, p = self._weigh(path)
         index = np.flatnonzero(weights)
-        self._asked += 1
-        question = Question(self._asked, index, p[index], weights, path)
+        self._questions += 1
+        question = Question(self._questions, index, p[index], weights, path)
         self.open[question.id] = question
         return question
 
@@ -454,14 +454,14 @@ class Understudy:
                 self._account(self.visited, found, one, share)
             by_expert = self._of_experts(found, one) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
-            judge = None
+            compare = None
             plan, linear = self.timetable, self.game.policy.linear
             # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
             last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
             due = t in plan.comparator_rounds or (last and plan.compares_last)
             if linear and plan.comparator_rounds:
-                judge = np.asarray(due)
-            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
+                compare = np.asarray(due)
+            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), compare)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
             record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
         self.params, self._robot = params, None
@@ -773,7 +773,7 @@ class Understudy:
         from which `load` goes on bit for bit.
         """
         arrays, plain = self.arrays()
-        kept = {name: self.samples.column(name) for name in KEPT} if self.samples.rows else {}
+        kept = {name: self.samples.column(name) for name in SAMPLE_COLUMNS} if self.samples.rows else {}
         arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in kept.items()}
         for number, question in self.open.items():
             about = {name: getattr(question, name) for name in ("index", "p", "weights")}
@@ -783,7 +783,10 @@ class Understudy:
         settings = self.spec.changes(but=given)
         plain |= {"format": FORMAT, "kind": self.parts.kind, "settings": settings, "ledger": self.rows}
         plain |= {"student": None if self._guest is None else self._guest.host.name}
-        plain |= {"asked": self._asked, "open": {number: one.path.envs for number, one in self.open.items()}}
+        plain |= {
+            "asked": self._questions,
+            "open": {number: one.path.envs for number, one in self.open.items()},
+        }
         file = FilePath(path).with_suffix(".safetensors")
         disk.write_tensors(file, arrays, {"student": disk.to_json(plain, lossless=True)})
         return file
@@ -809,10 +812,10 @@ class Understudy:
             given = plain["settings"] | settings
             made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
-                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in KEPT}
+                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in SAMPLE_COLUMNS}
                 made.samples.append(Round(**rows, labels=0))
             made.restore(arrays, plain, plain["ledger"])
-            made._asked = plain["asked"]
+            made._questions = plain["asked"]
             for number, envs in plain["open"].items():
                 here = f"open.{number}."
                 about = {
@@ -821,7 +824,7 @@ class Understudy:
                 walked = made.path(len(about["weights"]), envs)
                 for name in OPEN:
                     setattr(walked, name, np.array(about[name]))
-                walked.row = walked.size
+                walked.filled = walked.size
                 chosen = {name: about[name] for name in ("index", "p", "weights")}
                 made.open[int(number)] = Question(id=int(number), path=walked, **chosen)
         return made

@@ -49,18 +49,18 @@ def passed_on(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return {"env_vars": {**variables, **set_here}}
 
 
-def starter(settings: str) -> Callable[[], Actor]:
+def starter(settings: str) -> Callable[[], RemoteExpert]:
     """What starts an actor for the expert of these settings, one after another, spread over the nodes."""
     ray = connect_to_ray(None, "expert", "expert: ray")
     variables = dict.fromkeys(THREADS, "1") | {"JAX_PLATFORMS": "cpu"}
     # An actor asks for a core when it is placed and for none later, so that those of a node that is lost
     # find room on the others.
     made = ray.remote(scheduling_strategy="SPREAD", runtime_env=passed_on(variables))(Answering)
-    return lambda: Actor(ray, made.remote(), settings)
+    return lambda: RemoteExpert(ray, made.remote(), settings)
 
 
 @final
-class Actor:
+class RemoteExpert:
     """A worker on the cluster."""
 
     def __init__(self, ray: ModuleType, handle: Any, settings: str):

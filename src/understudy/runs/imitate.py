@@ -18,7 +18,7 @@ from ..errors import interruptible
 from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
-from .evaluate import LIMIT
+from .evaluate import STEP_LIMIT
 from .record import Record
 from .run import Run
 
@@ -206,8 +206,8 @@ def _warn_endless(run: Run) -> None:
         return
     warnings.warn(
         f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['steps']:,} steps, "
-        f"and it has no limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one "
-        "episode, unless episode_limit (--episode-limit N) ends it before.",
+        f"and it has no limit of its own; an evaluation stops with an error after {STEP_LIMIT:,} steps of "
+        "one episode, unless episode_limit (--episode-limit N) ends it before.",
         stacklevel=3,
     )
 

@@ -16,7 +16,7 @@ from ..policies.guest import State
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-LEAST = 1e-9
+LEAST_PROBABILITY = 1e-9
 """The probability of a choice that an estimator thinks impossible."""
 
 
@@ -70,10 +70,10 @@ class Sklearn:
             return np.zeros((len(rows), self._outputs), np.float32)
         if not self._classifies:
             return np.reshape(self.estimator.predict(rows), (len(rows), -1)).astype(np.float32)
-        logits = np.full((len(rows), self._outputs), np.log(LEAST), np.float32)
+        logits = np.full((len(rows), self._outputs), np.log(LEAST_PROBABILITY), np.float32)
         classes = np.asarray(self.estimator.classes_, int)
         if hasattr(self.estimator, "predict_proba"):
-            logits[:, classes] = np.log(np.maximum(self.estimator.predict_proba(rows), LEAST))
+            logits[:, classes] = np.log(np.maximum(self.estimator.predict_proba(rows), LEAST_PROBABILITY))
         else:
             logits[np.arange(len(rows)), np.asarray(self.estimator.predict(rows), int)] = 0.0
         return logits
