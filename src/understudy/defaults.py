@@ -668,9 +668,9 @@ def policy(decisions: Decisions, space: Space, actions: Actions, teacher: Expert
     if spec.expert is None and spec.experts is None:
         decisions.note("expert", teacher.name, "it comes with the package for this environment")
     if not isinstance(name, str):
-        made = POLICIES.resolve(name)
-        decisions.note("policy", _name(made), SAID)
-        return _squashed(made, actions) if squash else made
+        chosen = POLICIES.resolve(name)
+        decisions.note("policy", _name(chosen), SAID)
+        return _squashed(chosen, actions) if squash else chosen
     name = decisions.decide("policy", *_architecture(space, teacher, options))
     if name == "linear":
         options = {"bias": decisions.preset.bias} | options
@@ -684,13 +684,13 @@ def policy(decisions: Decisions, space: Space, actions: Actions, teacher: Expert
         wide = f"up to {ENOUGH:,} labels a narrow network is quicker, and needs no more of them"
         widths = decisions.decide("widths", spending(decisions["budget"]).widths, wide)
         options = {"widths": widths} | options
-    made = POLICIES.make(name, options)
-    fits = isinstance(made, MLP | Camera | GRU) and not actions.categorical and actions.bounded
+    chosen = POLICIES.make(name, options)
+    fits = isinstance(chosen, MLP | Camera | GRU) and not actions.categorical and actions.bounded
     if fits and decisions.preset.squash:
         squash = decisions.decide("squash", True, "a tanh head keeps actions within their bounds")
     elif fits:
         squash = decisions.decide("squash", False, by)
-    return _squashed(made, actions) if squash else made
+    return _squashed(chosen, actions) if squash else chosen
 
 
 def _architecture(space: Space, teacher: Expert, options: Mapping[str, Setting]) -> tuple[str, str]:
@@ -782,24 +782,24 @@ def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Expert
             assert actions.low is not None and actions.high is not None
             options = {"delta": EDGE * float((actions.high - actions.low).mean())}
             name, reason = "huber", "few labels: those that do not fit disturb a network less"
-        made = LOSSES.make(decisions.decide("loss", name, reason), options)
+        chosen = LOSSES.make(decisions.decide("loss", name, reason), options)
     else:
-        made = LOSSES.make(spec.loss, options) if isinstance(spec.loss, str) else LOSSES.resolve(spec.loss)
-        decisions.note("loss", _name(made), SAID)
-    if not actions.categorical and made.logits:
+        chosen = LOSSES.make(spec.loss, options) if isinstance(spec.loss, str) else LOSSES.resolve(spec.loss)
+        decisions.note("loss", _name(chosen), SAID)
+    if not actions.categorical and chosen.logits:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
     if (
         teacher.kind == "distribution"
         and spec.label_kind != "action"
-        and not made.logits
+        and not chosen.logits
         and spec.loss != "auto"
     ):
         raise UserError(
             f"loss: {spec.loss!r} does not fit an expert that gives distributions; cross-entropy does."
         )
-    if isinstance(made, CrossEntropy) and actions.kind == "multi":
+    if isinstance(chosen, CrossEntropy) and actions.kind == "multi":
         return CrossEntropy(groups=actions.counts)
-    return made
+    return chosen
 
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -822,9 +822,9 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
 
     spec, options, scale = decisions.spec, decisions.options("learner"), None
     network = decisions.preset.automatic and not policy.linear
-    made = spec.learner
-    if isinstance(made, str):
-        name = "ftl" if made == "bc" else LEARNERS.aliases.get(made, made)
+    chosen = spec.learner
+    if isinstance(chosen, str):
+        name = "ftl" if chosen == "bc" else LEARNERS.aliases.get(chosen, chosen)
         number = SCALES.get(name)
         if number is not None and number not in options and decisions.preset.automatic:
             scale = Scale(number) if network else None
@@ -838,20 +838,20 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | N
             elif not network:
                 decisions.note(number, 1.0, "the scale of standardised observations is one")
             options |= {number: 1.0} if scale is not None or not network else {}
-        made = LEARNERS.make(name, options)
+        chosen = LEARNERS.make(name, options)
         if scale is not None:
-            assert isinstance(made, Learner)
-            made = dataclasses.replace(made, around_last=np.asarray(False))
-    made = LEARNERS.resolve(made)
+            assert isinstance(chosen, Learner)
+            chosen = dataclasses.replace(chosen, around_last=np.asarray(False))
+    chosen = LEARNERS.resolve(chosen)
     if (host := _host(policy)) is not None:
-        made = _held(made, host, scale)
-    solves = network and not getattr(made, "linear", False)
+        chosen = _held(chosen, host, scale)
+    solves = network and not getattr(chosen, "linear", False)
     first = 1 if not solves else 2 if scale is None else scale.start
-    made = started(made, first)
-    if isinstance(spec.learner, str) and not free(made) and "start" not in options:
+    chosen = started(chosen, first)
+    if isinstance(spec.learner, str) and not free(chosen) and "start" not in options:
         why = "a network learns round 1 without a penalty" if solves else "the penalty keeps round 1 bounded"
         decisions.note("start", first, f"the first round that the schedule counts: {why}")
-    return made, scale
+    return chosen, scale
 
 
 def _held(learner: AnyLearner, host: Host, scale: Scale | None) -> AnyLearner:

@@ -214,8 +214,8 @@ class Game(eqx.Module):
             return new, record | nothing
 
         def find_best() -> tuple[Params, Record]:
-            found = beside[0] if beside else self.comparator_solver(*search[1:], key)
-            return found.params, nothing | self._compared(new, losses, found)
+            best = beside[0] if beside else self.comparator_solver(*search[1:], key)
+            return best.params, nothing | self._compared(new, losses, best)
 
         comparator, verdict = jax.lax.cond(compare, find_best, lambda: (state.comparator, nothing))
         return new._replace(comparator=comparator), record | verdict

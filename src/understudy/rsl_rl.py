@@ -33,6 +33,7 @@ from rsl_rl.utils import resolve_callable, resolve_class, resolve_obs_groups
 from tensordict import TensorDict
 from torch import Tensor, nn
 
+from .disk import Json
 from .errors import UserError, check_int, check_name
 from .objectives.memory import parse_memory
 from .regret import Ledger
@@ -225,7 +226,7 @@ class Distillation(algorithms.Distillation):  # pyright: ignore[reportGeneralTyp
         batch_size: int | None = None,
         ledger: str | None = None,
         seed: int = 0,
-        **settings: Any,
+        **settings: Json,
     ):
         check_name("loss_type", loss_type, LOSSES)
         for name, value in (("batch_size", batch_size), ("seed", seed)):
@@ -401,7 +402,7 @@ class Distillation(algorithms.Distillation):  # pyright: ignore[reportGeneralTyp
         ours = {"memory": self.memory.state_dict(), "rows": self.rows, "labels": self._labels}
         return super().save() | {"understudy": ours}
 
-    def load(self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool) -> bool:
+    def load(self, loaded_dict: dict[str, Any], load_cfg: dict[str, bool] | None, strict: bool) -> bool:
         """Models as rsl_rl loads them; of a checkpoint of this class also the memory and the ledger."""
         resumes = super().load(loaded_dict, load_cfg, strict)
         ours = loaded_dict.get("understudy")

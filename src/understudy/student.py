@@ -181,9 +181,9 @@ class Understudy:
     @classmethod
     def of(cls, parts: Parts, samples: SampleLog, *, play: Play = alone) -> Understudy:
         """The student that a run's parts make; `play` plays its rounds of the game."""
-        made = cls.__new__(cls)
-        made._begin(parts, samples, play)
-        return made
+        student = cls.__new__(cls)
+        student._begin(parts, samples, play)
+        return student
 
     def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
         game, spec = parts.game, parts.spec
@@ -344,8 +344,8 @@ class Understudy:
         if not self.round:
             return None
         last = self.samples.column("inputs")[-self.timetable.sizes[self.round - 1] :]
-        made = rule.gate(self._view(last, self.left))
-        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
+        gate = rule.gate(self._view(last, self.left))
+        return gate._replace(score=lambda rows: gate.score(self.normaliser(rows))), self.left
 
     def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
         """What the ask rule sees of the coming round; `rows` are states before they are standardised."""
@@ -412,10 +412,10 @@ class Understudy:
             if path.known is None:
                 path.silent[index] = ~path.labelled[index]
         try:
-            found = path.round(question.weights)
+            played = path.round(question.weights)
         except UserError as error:
             raise UserError(f"round {self.round + 1}: {error}") from None
-        row = self.learn_round(found, clock=clock)
+        row = self.learn_round(played, clock=clock)
         del self.open[question.id]
         return row
 
@@ -447,12 +447,12 @@ class Understudy:
         with precision(self.game):
             if found.recorded and self._reads_demos:
                 nothing = np.zeros((len(found), 0), self._dtype)
-                one = batch(nothing, found.targets, found.weights, dtype=self._dtype)
+                data = batch(nothing, found.targets, found.weights, dtype=self._dtype)
             else:
-                one = self.batch(found.inputs, found.targets, found.weights, found.slots)
+                data = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
-                self._account(self.visited, found, one, share)
-            by_expert = self._of_experts(found, one) if self.parts.expert.names else []
+                self._account(self.visited, found, data, share)
+            by_expert = self._of_experts(found, data) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             compare = None
             plan, linear = self.timetable, self.game.policy.linear
@@ -461,7 +461,7 @@ class Understudy:
             due = t in plan.comparator_rounds or (last and plan.compares_last)
             if linear and plan.comparator_rounds:
                 compare = np.asarray(due)
-            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), compare)
+            self.state, record = self._play(game, self.state, data, threefry.fold_in(self._key, t), compare)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
             record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
         self.params, self._robot = params, None
@@ -484,28 +484,31 @@ class Understudy:
         self.rows.append(self._row(labelled, len(found), counts, record, judged=due))
         return self.rows[-1]
 
-    def _account(self, visited: Visited, found: Round, one: Batch, share: float) -> None:
+    def _account(self, visited: Visited, played: Round, data: Batch, share: float) -> None:
         """Enters the round in the account of the loss on all states, asked about or not."""
-        losses = np.asarray(self._each_loss(one, found.labelled), np.float64)
+        losses = np.asarray(self._each_loss(data, played.labelled), np.float64)
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
-        visited.add(found.weights, losses, rng, share)
+        visited.add(played.weights, losses, rng, share)
 
-    def _of_experts(self, found: Round, one: Batch) -> list[Row]:
+    def _of_experts(self, played: Round, data: Batch) -> list[Row]:
         """The rows of a round in the account of several experts, see `BY_EXPERT`."""
         names = self.parts.expert.names
-        nobody = np.full(len(found), -1)
-        by, new = nobody if found.by is None else found.by, nobody == 0 if found.new is None else found.new
-        has = np.flatnonzero(found.weights > 0)
+        nobody = np.full(len(played), -1)
+        by, new = (
+            nobody if played.by is None else played.by,
+            nobody == 0 if played.new is None else played.new,
+        )
+        has = np.flatnonzero(played.weights > 0)
         loss = agreement = np.full(len(has), np.nan)
         if self.cut is None:
-            loss = self._each_loss(one, found.labelled)
+            loss = self._each_loss(data, played.labelled)
             if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
-                agreement = self._each_loss(one, found.labelled, same_choice)
+                agreement = self._each_loss(data, played.labelled, same_choice)
         before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
         rows: list[Row] = []
         for number, name in enumerate(names):
             mine = by[has] == number
-            weights = found.weights[has][mine]
+            weights = played.weights[has][mine]
 
             def mean(values: np.ndarray, mine: np.ndarray = mine, weights: np.ndarray = weights) -> float:
                 return float(np.average(values[mine], weights=weights)) if len(weights) else np.nan
@@ -515,15 +518,15 @@ class Understudy:
             rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
         return rows
 
-    def _each_loss(self, one: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
+    def _each_loss(self, data: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
         """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
         acted in it.
         """
         about = self.game.policy, self.game.loss, self.params
         if self._guest is not None:
-            return rounds.measured(self.game, self.params, one, measure)[:count]
-        if one.inputs.shape[-1]:
-            return np.asarray(measure(*about, one.inputs, one.targets))[:count]
+            return rounds.measured(self.game, self.params, data, measure)[:count]
+        if data.inputs.shape[-1]:
+            return np.asarray(measure(*about, data.inputs, data.targets))[:count]
         rows, reader = self.game.policy.minibatch, self.reader
         assert reader is not None
         parts = (reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
@@ -543,11 +546,11 @@ class Understudy:
         sequences.
         """
         if self.cut is not None:
-            kept = self.cut.of(self.normaliser(inputs), targets, weights, slots)
+            labelled = self.cut.of(self.normaliser(inputs), targets, weights, slots)
         else:
             has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
-            kept = self.normaliser(inputs[has]), targets[has], weights[has]
-        return batch(*kept, rows=self._rows, dtype=self._dtype)
+            labelled = self.normaliser(inputs[has]), targets[has], weights[has]
+        return batch(*labelled, rows=self._rows, dtype=self._dtype)
 
     def see_as(self, normaliser: Normaliser) -> None:
         """Standardises observations so from now on."""
@@ -611,12 +614,12 @@ class Understudy:
         losses = self.state.losses
         whole = losses.whole if isinstance(losses, Limited) else losses
         if self._guest is not None:
-            found = rounds.searched(self.game, self.params, whole)
+            outcome = rounds.searched(self.game, self.params, whole)
         else:
             key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
             start = jax.tree.map(jax.device_put, self.params)
-            found = _searched(whole, start, key, self.spec.comparator_steps)
-        least, status = map(np.asarray, found)
+            outcome = _searched(whole, start, key, self.spec.comparator_steps)
+        least, status = map(np.asarray, outcome)
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
@@ -741,16 +744,16 @@ class Understudy:
         seen = losses.recall() if isinstance(losses, Limited) else losses
         seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(count)]
         first, key = zip(*(threefry.split(threefry.key(seed), 2) for seed in seeds), strict=True)
-        found, turns = self.members, 1
-        if not found and self._guest is not None:
-            found, turns = [self._guest.host.first(k + 1, seed) for k, seed in enumerate(seeds)], ANEW
-        elif not found:
-            found = [policy.init(one, parts.observations.width, parts.actions.outputs) for one in first]
+        members, turns = self.members, 1
+        if not members and self._guest is not None:
+            members, turns = [self._guest.host.first(k + 1, seed) for k, seed in enumerate(seeds)], ANEW
+        elif not members:
+            members = [policy.init(one, parts.observations.width, parts.actions.outputs) for one in first]
             turns = ANEW
         for turn in range(turns):
-            found = self._solved(seen, found, [threefry.fold_in(one, turn) for one in key])
-        self.members = found if self.timetable.keep_best else []
-        self.ensemble = [*found, self.params]
+            members = self._solved(seen, members, [threefry.fold_in(one, turn) for one in key])
+        self.members = members if self.timetable.keep_best else []
+        self.ensemble = [*members, self.params]
 
     def _solved(self, losses: Losses, starts: list[Params], keys: list[Array]) -> list[Params]:
         """Where the game's solver comes to from each of these starts."""
@@ -758,13 +761,13 @@ class Understudy:
             return rounds.solved(self.game, losses, starts)
         if jax.default_backend() != "cpu" and self.reader is None:
             solve = compiled_solver(self.game, mapped=True)
-            found = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
+            solutions = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
         else:
             solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
             with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
-                found = list(pool.map(functools.partial(solve, losses), starts, keys))
-        return [jax.tree.map(np.array, params) for params in found]
+                solutions = list(pool.map(functools.partial(solve, losses), starts, keys))
+        return [jax.tree.map(np.array, params) for params in solutions]
 
     # ------------------------------------------------------------------------------- on the disk
 
@@ -773,8 +776,8 @@ class Understudy:
         from which `load` goes on bit for bit.
         """
         arrays, plain = self.arrays()
-        kept = {name: self.samples.column(name) for name in SAMPLE_COLUMNS} if self.samples.rows else {}
-        arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in kept.items()}
+        columns = {name: self.samples.column(name) for name in SAMPLE_COLUMNS} if self.samples.rows else {}
+        arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in columns.items()}
         for number, question in self.open.items():
             about = {name: getattr(question, name) for name in ("index", "p", "weights")}
             about |= {name: getattr(question.path, name) for name in OPEN}
@@ -810,24 +813,24 @@ class Understudy:
                     "keep; give it again, as policy=…."
                 )
             given = plain["settings"] | settings
-            made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
+            student = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
                 rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in SAMPLE_COLUMNS}
-                made.samples.append(Round(**rows, labels=0))
-            made.restore(arrays, plain, plain["ledger"])
-            made._questions = plain["asked"]
+                student.samples.append(Round(**rows, labels=0))
+            student.restore(arrays, plain, plain["ledger"])
+            student._questions = plain["asked"]
             for number, envs in plain["open"].items():
                 here = f"open.{number}."
                 about = {
                     name.removeprefix(here): one for name, one in arrays.items() if name.startswith(here)
                 }
-                walked = made.path(len(about["weights"]), envs)
+                walked = student.path(len(about["weights"]), envs)
                 for name in OPEN:
                     setattr(walked, name, np.array(about[name]))
                 walked.filled = walked.size
                 chosen = {name: about[name] for name in ("index", "p", "weights")}
-                made.open[int(number)] = Question(id=int(number), path=walked, **chosen)
-        return made
+                student.open[int(number)] = Question(id=int(number), path=walked, **chosen)
+        return student
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
         """Arrays and plain data from which `restore` goes on bit for bit, beside the samples, which are in
@@ -858,12 +861,12 @@ class Understudy:
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
             named = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
-            kept = jax.device_put(named, may_alias=False) if self._guest is None else named
+            restored = jax.device_put(named, may_alias=False) if self._guest is None else named
             if self._guest is None and any(
-                a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)
+                a.shape != b.shape or a.dtype != b.dtype for a, b in zip(restored, leaves, strict=True)
             ):
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
-            self._refill(jax.tree.unflatten(structure, kept))
+            self._refill(jax.tree.unflatten(structure, restored))
             if self.cut is not None:
                 self.cut.restore(dict(arrays))
             self.params = jax.tree.map(np.array, self.state.learner.params)
@@ -883,9 +886,9 @@ class Understudy:
         losses, memory = self.state.losses, None
         if isinstance(losses, Limited):
             losses, memory = losses.whole, plain_keys(losses.memory)
-        kept = [getattr(losses, name) for name in self._names(losses)]
+        arrays = [getattr(losses, name) for name in self._names(losses)]
         learner, _, comparator, running, cumulative = self.state
-        return learner, None, comparator, running, cumulative, kept, losses.rounds, memory
+        return learner, None, comparator, running, cumulative, arrays, losses.rounds, memory
 
     def _names(self, losses: Losses) -> tuple[str, ...]:
         """The arrays of the losses, beside the rounds, that a snapshot holds."""
@@ -896,12 +899,14 @@ class Understudy:
 
     def _refill(self, small: Small) -> None:
         """Sets the state from what `_small` gave, and fills the buffer from the samples in their log."""
-        learner, _, comparator, running, cumulative, kept, rounds, memory = small
+        learner, _, comparator, running, cumulative, arrays, rounds, memory = small
         whole = self.state.losses
         losses = whole.whole if isinstance(whole, Limited) else whole
         names = (*self._names(losses), "rounds")
         if isinstance(losses, Statistics) or self.reader is not None or not self.samples.keeps:
-            losses = eqx.tree_at(lambda one: [getattr(one, name) for name in names], losses, [*kept, rounds])
+            losses = eqx.tree_at(
+                lambda one: [getattr(one, name) for name in names], losses, [*arrays, rounds]
+            )
         else:
             assert isinstance(losses, Samples)
             columns = [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
@@ -926,8 +931,8 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Ar
     `start`, and how the search ended.
     """
     solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
-    found = solver(plain(losses, start), start, key)
-    return jnp.minimum(losses.value(found.params), losses.value(start)), found.status
+    solution = solver(plain(losses, start), start, key)
+    return jnp.minimum(losses.value(solution.params), losses.value(start)), solution.status
 
 
 @eqx.filter_jit

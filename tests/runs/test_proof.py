@@ -309,7 +309,7 @@ def test_random_actions_fill_their_space():
 def test_one_state_of_an_episode_is_any_of_them():
     counts = np.zeros(4)
     for number in range(2000):
-        drawn = OneStateAnEpisode((0, 1, number))
+        drawn = OneStateAnEpisode(EpisodeSet(0, 1, number))
         for step in range(4):
             shown = np.full((1, 1), float(step))
             drawn(Observed(shown, ()), shown, np.array([0]), np.array([step == 0]))

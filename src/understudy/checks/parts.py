@@ -345,7 +345,7 @@ def _play(make: Maker, seed: int, steps: int = STEPS) -> tuple[Any, list[Nested]
     """The environment (closed), observations and rewards of random steps, and how many episodes have ended;
     actions and the seeds of episodes follow from `seed`.
     """
-    made: Any = make.make()
+    made = make.make()
     if is_pure(made):
         raise UserError(f"env: {make.name} is written in JAX; what is checked has reset(seed=…) and step.")
     made.action_space.seed(seed)

@@ -205,7 +205,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
     title = "by average loss: means over seeds, ± half a 95 % interval"
     _show_table(title, {name: [row[name] for row in rows] for name in names})
     if len({group.by_expert for group in groups}) > 1:
-        who = ", ".join(dict.fromkeys(group.labels["learner"] for group in groups if group.by_expert))
+        who = ", ".join(dict.fromkeys(str(group.labels["learner"]) for group in groups if group.by_expert))
         print(f"{who} stands last: {ELSEWHERE}.")
 
 

@@ -304,7 +304,7 @@ class GymnasiumVector:
     """
 
     def __init__(self, make: Maker, count: int, first: Env, *, threads: int = 0):
-        self._envs: list[Any] = [first]
+        self._envs = [first]
         try:
             while len(self._envs) < count:
                 self._envs.append(make())

@@ -137,7 +137,7 @@ class Host:
 
     def __init__(self, student: Student | None, name: str = "", job: Job | None = None):
         self.student, self.job = student, job
-        self.part: Any = getattr(student, "part", student)
+        self.part = getattr(student, "part", student)
         """What the user gave, which sentences name."""
         self.name = name or name_of(student if isinstance(getattr(student, "name", None), str) else self.part)
         self.options: tuple[str, ...] = tuple(getattr(student, "options", ()))
@@ -215,7 +215,9 @@ class Host:
         while len(self._ready) > READY:
             self._ready.popitem(last=False)
 
-    def fitted(self, state: State, *samples: np.ndarray, proximal: tuple[State, float] | None) -> State:
+    def fitted(
+        self, state: State, *samples: np.ndarray | Array, proximal: tuple[State, float] | None
+    ) -> State:
         """The state to which the student comes from another: rows, labels, weights."""
         with calling("student", self.part, "copy.deepcopy"):
             student = copy.deepcopy(self.holding(state))

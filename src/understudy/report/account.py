@@ -102,7 +102,7 @@ class Group:
 
     @property
     def env(self) -> str:
-        return self.labels["env"]
+        return str(self.labels["env"])
 
     def plain(self) -> dict[str, Any]:
         """What a page reads of it."""
@@ -183,7 +183,7 @@ def name_group(mine: Labels) -> str:
     'FTRL (η = 0.1)'
     """
     more = [f"{SPELLED.get(k, k)} = {_short(v)}" for k, v in mine.items() if k not in ("env", "learner")]
-    return look(mine["learner"]).label + (f" ({', '.join(more)})" if more else "")
+    return look(str(mine["learner"])).label + (f" ({', '.join(more)})" if more else "")
 
 
 def short_names(groups: Sequence[Group]) -> list[str]:
@@ -386,7 +386,7 @@ def _repeats(run: Source, other: Source) -> bool:
 
 def looks(groups: Sequence[Group]) -> list[Look]:
     """A look for each group, under its short name: the learner's own where every learner has one group."""
-    names, pairs = short_names(groups), [(group.env, group.labels["learner"]) for group in groups]
+    names, pairs = short_names(groups), [(group.env, str(group.labels["learner"])) for group in groups]
     if len(set(pairs)) == len(pairs) and {name for _, name in pairs} <= {*LOOKS, "dagger"}:
         return [look(learner)._replace(label=name) for (_, learner), name in zip(pairs, names, strict=True)]
     places = [[env for env, _ in pairs[:i]].count(env) for i, (env, _) in enumerate(pairs)]

@@ -38,7 +38,7 @@ from ..studies.folder import read_file
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
 APART = ("env", "learner")
-Labels: TypeAlias = dict[str, Any]
+Labels: TypeAlias = dict[str, Json]
 """What sets a run apart: its environment, its learner, and settings."""
 
 

@@ -55,8 +55,8 @@ def starter(settings: str) -> Callable[[], RemoteExpert]:
     variables = dict.fromkeys(THREADS, "1") | {"JAX_PLATFORMS": "cpu"}
     # An actor asks for a core when it is placed and for none later, so that those of a node that is lost
     # find room on the others.
-    made = ray.remote(scheduling_strategy="SPREAD", runtime_env=passed_on(variables))(Answering)
-    return lambda: RemoteExpert(ray, made.remote(), settings)
+    worker = ray.remote(scheduling_strategy="SPREAD", runtime_env=passed_on(variables))(Answering)
+    return lambda: RemoteExpert(ray, worker.remote(), settings)
 
 
 @final

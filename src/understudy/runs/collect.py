@@ -51,7 +51,7 @@ class Collector(Protocol):
         """Back to a snapshot; how often the expert was asked for it."""
         ...
 
-    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], journalled: Sequence[Kept]) -> None:
         """On from a snapshot with new episodes, for environments that cannot play the old ones again; the
         labels found of the round under way are its first samples.
         """
@@ -275,14 +275,14 @@ class Driver:
         # A rule must have seen the whole round before anything is asked.
         self._most = None if student.timetable.rule is not None else max(rows, episodes.count)
 
-    def begin(self, plan: Plan, found: Sequence[Kept] = ()) -> Path:
-        """The empty path of a round; `found` are labels of it from before a break."""
+    def begin(self, plan: Plan, journalled: Sequence[Kept] = ()) -> Path:
+        """The empty path of a round; `journalled` are labels of it from before a break."""
         student = self.student
         self.labelling.begin(plan.number)
         parts = student.parts
         path = Path(plan.size, parts.observations, parts.actions, parts.kind, self.episodes.count)
         self.path = path
-        path.recover(found[: plan.size])
+        path.recover(journalled[: plan.size])
         limited = student.timetable.budget is not None
         path.by_expert[:] = draw_expert_steps(plan, student.spec.seed, begun=path.begun, spent=limited)
         self._noise = draw_noise(student, plan)
@@ -424,6 +424,6 @@ class HostCollector:
     def restore(self, snapshot: Sequence[Slot]) -> int:
         return self.episodes.restore(snapshot)
 
-    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], journalled: Sequence[Kept]) -> None:
         self.episodes.resume_anew(snapshot)
-        self._found = found
+        self._found = journalled

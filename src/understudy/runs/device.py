@@ -250,12 +250,12 @@ class Kit:
                 live = (number < steps - 1) | (jnp.arange(e) < rest)
                 after = chosen(live, after, lanes)
             sound = jnp.isfinite(inputs).all() if inputs.dtype.kind == "f" else True
-            made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
-            return (after, memory), (made, sound & jnp.isfinite(wanted).all())
+            observed = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
+            return (after, memory), (observed, sound & jnp.isfinite(wanted).all())
 
         carry = lanes, self._warm(policy, actor, lanes.past)
-        (lanes, _), (made, sound) = jax.lax.scan(turn, carry, (jnp.arange(steps), by_expert, noise))
-        flags = made[4]
+        (lanes, _), (observed, sound) = jax.lax.scan(turn, carry, (jnp.arange(steps), by_expert, noise))
+        flags = observed[4]
         live = (jnp.arange(steps * e) < size).reshape(steps, e)
         ended, acts = (flags & (TERMINATED | TRUNCATED) > 0) & live, (flags & EXPERT > 0) & live
         counts = {
@@ -263,7 +263,7 @@ class Kit:
             "handovers": (acts[1:] & ~acts[:-1] & ~ended[:-1]).sum(),
             "finite": sound.all(),
         }
-        columns = [leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made]
+        columns = [leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in observed]
         return lanes, Gathered(*columns, counts=counts)
 
     def evaluating(
@@ -495,7 +495,7 @@ class DeviceCollector:
         self._lanes = over_devices(keys_again(back, like))
         return 0
 
-    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], journalled: Sequence[Kept]) -> None:
         """On from a snapshot with new episodes in all environments."""
         self.restore(snapshot)
         if self._lanes is not None:

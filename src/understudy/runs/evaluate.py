@@ -257,7 +257,7 @@ def by_chance(actions: Actions, asked: EpisodeSet) -> Act:
     lanes: dict[int, np.random.Generator] = {}
     begun = 0
 
-    def act(shown: Observed, slots: np.ndarray, fresh: np.ndarray) -> Any:
+    def act(shown: Observed, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         nonlocal begun
         for slot in slots[fresh].tolist():  # as `play_episodes` begins them
             lanes[slot] = np.random.default_rng(derive(asked.seed, "random", asked.number, begun))
@@ -436,23 +436,25 @@ class Judge:
         """Evaluates the policy of the round with this row, if that is due. With a goal (`until`), a policy
         that looks good enough is also tested; if the test accepts it, the run ends (`student.ended`).
         """
-        found = None
+        evaluation = None
         if self.due():
-            found = self._race(clock) if self.chooses else self._look(clock)
-            row |= {"return_mean": found.mean, "return_std": found.std}
+            evaluation = self._race(clock) if self.chooses else self._look(clock)
+            row |= {"return_mean": evaluation.mean, "return_std": evaluation.std}
             clock("evaluate")
         if self.proof is not None:
-            self._test(self.proof, row, found, clock)
+            self._test(self.proof, row, evaluation, clock)
 
-    def _test(self, proof: Proof, row: Row, found: Evaluation | None, clock: Callable[[str], None]) -> None:
+    def _test(
+        self, proof: Proof, row: Row, evaluation: Evaluation | None, clock: Callable[[str], None]
+    ) -> None:
         """Tests the policy of the round where it may be good enough."""
         student, best = self.student, self.best
-        looked = found
-        if best is not None and found is not None:  # the best is not tested twice
+        looked = evaluation
+        if best is not None and evaluation is not None:  # the best is not tested twice
             seeds = np.zeros(0, np.int64)
             looked = Evaluation(best.returns, seeds, seeds) if best.round == student.round else None
         theirs = None if looked is None or not self.chooses else self._expert_returns(looked)
-        if proof.looks_good(row, found, looked, theirs):
+        if proof.looks_good(row, evaluation, looked, theirs):
             if best is None:
                 self._complete(clock, EVALUATING)
             proof.test(row, self.shown)
@@ -468,34 +470,34 @@ class Judge:
         """
         self._complete(clock, EVALUATING)
         count = self.timetable.judging if self.student.finished else self.timetable.looks
-        found = self.arena.of_policy(self.student.shown(), EpisodeSet(JUDGED[0], count, JUDGED[1]))
-        self.evaluation = found if self.student.finished else self.evaluation
+        evaluation = self.arena.of_policy(self.student.shown(), EpisodeSet(JUDGED[0], count, JUDGED[1]))
+        self.evaluation = evaluation if self.student.finished else self.evaluation
         # As many as in every other row: then an extended run has the ledger of one that never stopped.
-        return found.first(self.timetable.looks)
+        return evaluation.first(self.timetable.looks)
 
     def _race(self, clock: Callable[[str], None]) -> Evaluation:
         """Races the policy that acts and, if there is an ensemble, its mean; returns what the better had."""
-        student, found = self.student, self._compared(self.student.last)
+        student, own = self.student, self._compared(self.student.last)
         if student.resolved.ensemble < 2 or (self.best is not None and self.best.equal):
-            return found
+            return own
         clock("evaluate")
         self._complete(clock, EVALUATING)
         mean = self._compared(student.ensemble)
-        return mean if not mean.mean < found.mean else found
+        return mean if not mean.mean < own.mean else own
 
     def _compared(self, members: list[Params]) -> Evaluation:
         """Plays a policy until it is behind the best; if it never is, it becomes the best."""
         shown, asked = self.student.mean(members), self._portions()
-        found = self.arena.of_policy(shown, asked[0])
+        evaluation = self.arena.of_policy(shown, asked[0])
         for portion in asked[1:]:
-            if self._behind(found) or (self._known(found) and not self._equal(found)):
+            if self._behind(evaluation) or (self._known(evaluation) and not self._equal(evaluation)):
                 break
-            found = found.with_more(self.arena.of_policy(shown, portion))
-        if not self._behind(found):
-            whole = len(found.returns) == sum(portion.episodes for portion in asked)
-            equal = whole and self._equal(found)
-            self.best = Best(found.returns, self.student.round, members, equal)
-        return found
+            evaluation = evaluation.with_more(self.arena.of_policy(shown, portion))
+        if not self._behind(evaluation):
+            whole = len(evaluation.returns) == sum(portion.episodes for portion in asked)
+            equal = whole and self._equal(evaluation)
+            self.best = Best(evaluation.returns, self.student.round, members, equal)
+        return evaluation
 
     def _portions(self) -> list[EpisodeSet]:
         """The episodes of a race: a few, the rest of a look, and more looks."""
@@ -504,19 +506,21 @@ class Judge:
         counts = few, looks - few, *(looks,) * (SURE - 1)
         return [EpisodeSet(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
 
-    def _known(self, found: Evaluation) -> bool:
+    def _known(self, evaluation: Evaluation) -> bool:
         """Whether these episodes are enough to know the mean: at least a look and as many as the best one
         played, and either precise, far behind the expert, or a whole course.
         """
-        best, played = 0 if self.best is None else len(self.best.returns), len(found.returns)
+        best, played = 0 if self.best is None else len(self.best.returns), len(evaluation.returns)
         if played < max(self.timetable.looks, best):
             return False
         if played >= COURSE * self.timetable.looks:
             return True
-        theirs = self._expert_returns(found)
-        return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
+        theirs = self._expert_returns(evaluation)
+        return evaluation.precise or (
+            theirs is not None and evaluation.mean < theirs.mean() - _share(NEAR, theirs)
+        )
 
-    def _behind(self, found: Evaluation) -> bool:
+    def _behind(self, evaluation: Evaluation) -> bool:
         """Whether the policy with these returns is behind the best: clearly, in the same episodes, before a
         look is over; after it in the mean, both of the same episodes and of all that the best has played,
         since it may have been lucky in the first. A mean that is not a number is behind every other.
@@ -525,23 +529,23 @@ class Judge:
             return False
         if self.best.equal:
             return True
-        both = min(len(found.returns), len(self.best.returns))
-        gap = intervals.difference(found.returns[:both], self.best.returns[:both])
+        both = min(len(evaluation.returns), len(self.best.returns))
+        gap = intervals.difference(evaluation.returns[:both], self.best.returns[:both])
         tested = self.proof is not None and self.best.round in self.proof.tests
         if tested or both < self.timetable.looks:
             return gap.high < 0
-        return not (gap.middle >= 0 or found.mean >= self.best.mean)
+        return not (gap.middle >= 0 or evaluation.mean >= self.best.mean)
 
-    def _equal(self, found: Evaluation) -> bool:
+    def _equal(self, evaluation: Evaluation) -> bool:
         """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
         far behind in none, since a policy that is quicker than the expert may fall now and then.
         """
-        theirs = self._expert_returns(found)
-        if theirs is None or found.mean < theirs.mean() - _share(PRECISE, theirs):
+        theirs = self._expert_returns(evaluation)
+        if theirs is None or evaluation.mean < theirs.mean() - _share(PRECISE, theirs):
             return False
-        return bool((found.returns >= theirs - _share(NEAR, theirs)).all())
+        return bool((evaluation.returns >= theirs - _share(NEAR, theirs)).all())
 
-    def _expert_returns(self, found: Evaluation) -> np.ndarray | None:
+    def _expert_returns(self, evaluation: Evaluation) -> np.ndarray | None:
         """The expert's returns in the same episodes of the race; None where it is not to be played, or where
         that might take long.
         """
@@ -550,7 +554,7 @@ class Judge:
             return None
         theirs = np.zeros(0)
         for k, asked in enumerate(self._portions()):
-            if len(theirs) < len(found.returns):
+            if len(theirs) < len(evaluation.returns):
                 played = self.arena.of_expert(asked)
                 theirs = np.append(theirs, played.returns)
                 if k >= self.compared:

@@ -158,8 +158,8 @@ def _kind(spec: RunSpec) -> str:
 
 def _farewell(record: Record) -> str:
     """What a person who was the expert reads last."""
-    got, rounds, kept = record.evaluation, record.ledger.rounds, record.kept_round
-    which = f"round {kept} of {rounds} (the best)" if kept < rounds else "the last round"
+    got, rounds, kept_round = record.evaluation, record.ledger.rounds, record.kept_round
+    which = f"round {kept_round} of {rounds} (the best)" if kept_round < rounds else "the last round"
     text = f"The run has ended: {record.ledger['labels'][-1]:,} labels. The student of {which} is kept."
     if got is None:
         return text

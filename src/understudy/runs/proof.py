@@ -102,14 +102,14 @@ class Proof:
     # ------------------------------------------------------------------------------------ candidates
 
     def looks_good(
-        self, row: Row, found: Evaluation | None, looked: Evaluation | None, theirs: np.ndarray | None
+        self, row: Row, evaluation: Evaluation | None, looked: Evaluation | None, theirs: np.ndarray | None
     ) -> bool:
         """Whether the policy after a round is worth a test, by the round's row, or by the episodes `looked`,
-        in which the expert had `theirs`, if it has played them. `found`: all that was played in the round.
+        in which the expert had `theirs`, if it has played them. `evaluation`: all that the round played.
         """
         if self.goal.kind == "share":
             good = looked is not None and looked.mean >= self._mark_beside(theirs)
-            self._see(() if found is None else found.returns)
+            self._see(() if evaluation is None else evaluation.returns)
             return good
         if row["by_expert"] == 1.0:  # its states are the expert's
             return False

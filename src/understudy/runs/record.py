@@ -224,8 +224,8 @@ class Record:
         if told["regret"] is not None:
             sort = "" if self.certificate.kind == "certificate" else " (an estimate)"
             lines.append(f"  regret       {told['regret']:.5g}{sort}")
-        kept = f"round {self.kept_round} of {told['rounds']}"
-        lines.append(f"  policy       that of {kept}, {self.policy.policy.name}")
+        origin = f"round {self.kept_round} of {told['rounds']}"
+        lines.append(f"  policy       that of {origin}, {self.policy.policy.name}")
         lines.append(
             f"  kept in      {'no folder: save(path) makes one' if self.folder is None else self.folder}"
         )
@@ -234,13 +234,13 @@ class Record:
 
 def last_of_experts(account: Ledger) -> dict[str, dict[str, Json]]:
     """Of several experts by name: their labels, and loss and agreement where they were asked last."""
-    found: dict[str, dict[str, Json]] = {}
+    latest: dict[str, dict[str, Json]] = {}
     names = ("expert", "labels", "loss", "agreement")
     for expert, labels, *measured in zip(*(account[name].tolist() for name in names), strict=True):
-        about = found.setdefault(expert, {"labels": 0, "loss": None, "agreement": None})
+        about = latest.setdefault(expert, {"labels": 0, "loss": None, "agreement": None})
         known = {name: one for name, one in zip(names[2:], measured, strict=True) if math.isfinite(one)}
         about |= {"labels": labels, **known}
-    return found
+    return latest
 
 
 def unmeasured(settings: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, spec: RunSpec):
         self.make = maker(spec.env, spec.env_kwargs, spec.student_infos)
-        self.first: Any = self.make()
+        self.first = self.make()
         self.ends = has_limit(self.first)
         self.pure = self.first if isinstance(self.first, PureEnv) else None
         self.cache: dict[Hashable, Any] = {}
@@ -119,7 +119,7 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
     options = spec.options("expert")
     if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
         # Planners plan in the environment itself, so a shipped expert gets its keywords.
-        options: dict[str, Any] = {"env_kwargs": dict(spec.env_kwargs), **options}
+        options.setdefault("env_kwargs", dict(spec.env_kwargs))
     where: dict[str, Any] = {
         "env_id": make.name if make.by_id else getattr(spaces, "serves", None),
         "observation_space": seen if probe else None,

@@ -154,7 +154,7 @@ class Dataset:
         plain = [name for name in names if name not in videos] + ["episode_index", "frame_index"]
         width = sum(math.prod(self._shape(name)) * (1 if name in videos else 8) for name in names)
         size, places = max(1, PIECE // max(1, width)), self._places(list(videos))
-        rest: Any = None
+        rest = None
         with contextlib.ExitStack() as stack:
             for frames in videos.values():
                 stack.callback(frames.close)

@@ -246,13 +246,13 @@ def _adam(torch: ModuleType, parameters: Iterable[Tensor], options: Adam) -> Opt
     return torch.optim.AdamW(parameters, options.learning_rate, weight_decay=options.weight_decay or 0.0)
 
 
-def _steps(options: Any, size: int) -> int:
+def _steps(options: Adam, size: int) -> int:
     """How many steps a round takes, see `solvers.Adam.limit`."""
-    steps = options.max_iterations
+    steps, batch = options.max_iterations, options.batch_size or size
     if options.passes is not None:
-        steps = max(steps, int(options.passes * size / options.batch_size))
+        steps = max(steps, int(options.passes * size / batch))
     if options.most_passes is not None:
-        steps = min(steps, int(options.most_passes * size / options.batch_size))
+        steps = min(steps, int(options.most_passes * size / batch))
     return max(int(steps), 1)
 
 

@@ -122,7 +122,7 @@ def solved(game: Game, losses: Losses, starts: list[Params]) -> list[Params]:
     return [guest.host.fitted(one, *samples_of(losses), proximal=None) for one in starts]
 
 
-def samples_of(losses: Losses, *, device: bool = False) -> tuple[Any, Any, Any]:
+def samples_of(losses: Losses, *, device: bool = False) -> tuple[np.ndarray | Array, ...]:
     """Rows, labels and weights of the samples that weigh something, in the order in which they were seen. On
     an accelerator they stay there for a student that takes arrays of the `device`.
     """

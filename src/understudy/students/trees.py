@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Sklearn:
             raise UserError(
                 f"policy: {type(estimator).__name__} is neither a classifier nor a regressor of scikit-learn."
             )
-        self.estimator: Any = None
+        self.estimator = None
         """The fitted clone; None before the first round."""
         self._outputs = 0
         self._arrays: State = {}
