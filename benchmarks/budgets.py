@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument(
         "--publish", type=Path, help="write the runs and their figure to a folder, play nothing"
     )
+    parser.add_argument("--shared", action="store_true", help="other work runs here: count processor seconds")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for task in options.tasks:
