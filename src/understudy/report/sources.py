@@ -202,7 +202,7 @@ def _run(path: Path, *, check: bool) -> Source:
     times = [] if length is None else disk.read_csv(path / "times.csv", "run", length)
     with np.errstate(all="ignore"):
         seconds = {name: np.array([float(row[name]) for row in times]) for name in TIMES}
-    outcome: dict[str, Any] = (read_summary(path) if record.finished else None) or {}
+    outcome = (read_summary(path) if record.finished else None) or {}
     spent = outcome.get("seconds") or {name: float(one.sum()) for name, one in seconds.items()}
     spent = {"total": sum(one for name, one in spent.items() if name != "total")} | dict(spent)
     mine, theirs = (Evaluation.read(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Sklearn:
             raise UserError(
                 f"policy: {type(estimator).__name__} is neither a classifier nor a regressor of scikit-learn."
             )
-        self.estimator = None
+        self.estimator: Any = None
         """The fitted clone; None before the first round."""
         self._outputs = 0
         self._arrays: State = {}
@@ -98,7 +98,7 @@ class Sklearn:
         from sklearn.utils.validation import has_fit_parameter
 
         rows, labels, weights, draws = (self._arrays[name] for name in ("rows", "labels", "weights", "draws"))
-        made = clone(self.part)
+        made: Any = clone(self.part)
         seed = int(np.random.SeedSequence(draws.tolist()).generate_state(1)[0])
         names = [name for name in made.get_params() if name.split("__")[-1] == "random_state"]
         made.set_params(**dict.fromkeys(names, seed))

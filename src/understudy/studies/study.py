@@ -97,7 +97,7 @@ class Study:
                     raise unknown(field, name, (*ACCEPTED, "seeds", "grid", "tune"))
         if both := [name for name in settings if name in axes]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
-        self.settings: dict[str, Any] = stated(settings)
+        self.settings = stated(settings)
         self.grid = {name: axis_values(name, axis) for name, axis in axes.items()}
         self.seeds = check_seeds(seeds)
         if "env" not in self.settings and "env" not in self.grid:
