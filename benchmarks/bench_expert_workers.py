@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.envs.gymnasium import Seen
+from understudy.envs.gymnasium import Observed
 from understudy.experts import from_callable
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import Slow
@@ -41,7 +41,7 @@ def pace(workers: int, labels: int) -> float:
             rows = np.random.default_rng(number).standard_normal((labels, 11))
             asks.begin(number)
             began = time.perf_counter()
-            found = asks.label(Seen(rows, []), rows)
+            found = asks.label(Observed(rows, []), rows)
             best = max(best, labels / (time.perf_counter() - began))
             assert found.answered.all() and found.new.all()
             assert np.array_equal(found.values.ravel(), rows[:, 0].astype(found.values.dtype))

@@ -48,7 +48,7 @@ EPISODES, NUMBER, ENOUGH = 20, 1 << 20, 0.9
 def one(task: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """A run in this process: its seconds, and the score of each policy that it would have kept."""
     import understudy
-    from understudy.runs.evaluate import play_episodes
+    from understudy.runs.evaluate import EpisodeSet, play_episodes
 
     understudy.use_cache()
     env, budget, expert = TASK.fullmatch(task).groups()  # type: ignore[union-attr]
@@ -60,7 +60,7 @@ def one(task: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
                 kept.append((int(row["labels"]), best))
         record = run.finish()
         seconds, cpu = time.perf_counter() - BEGAN, time.process_time()
-        asked, student, arena = (seed, EPISODES, NUMBER), run.student, run.judge.arena
+        asked, student, arena = EpisodeSet(seed, EPISODES, NUMBER), run.student, run.judge.arena
         slots = run.world.lend(1)
         with slots as alone:
             space = copy.deepcopy(alone.action_space)
@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument(
         "--publish", type=Path, help="write the runs and their figure to a folder, play nothing"
     )
+    parser.add_argument("--shared", action="store_true", help="other work runs here: count processor seconds")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     for task in options.tasks:

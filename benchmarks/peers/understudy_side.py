@@ -17,7 +17,7 @@ import numpy as np
 
 import understudy
 from understudy import experts
-from understudy.envs.gymnasium import Seen, maker, vector
+from understudy.envs.gymnasium import Observed, maker, vector
 from understudy.runs.evaluate import LOOKED, Evaluation, Stage, evaluate, play_episodes
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}
@@ -67,7 +67,7 @@ def of_expert(env: str, seed: int, number: int, episodes: int) -> float:
     """The mean return of the shipped expert in the same episodes."""
     teacher, make = experts.for_env(env), maker(env)
 
-    def act(seen: Seen, *_: Any) -> Any:
+    def act(seen: Observed, *_: Any) -> Any:
         return teacher.act(seen.batch, seen.infos)
 
     slots = vector(make, episodes, infos=True)

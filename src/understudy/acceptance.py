@@ -77,9 +77,9 @@ EARLIEST = 20
 """The least episodes after which two are compared without limits of their returns."""
 RARE = 0.05
 """`guard` shows failures that happen at least so often: it asks no more of a score above 0.95."""
-LEAST, PATIENCE, MOST = 10, 3, 500
-"""A test is given up after `LEAST` episodes or later, where it would need `PATIENCE` times the episodes of a
-policy as good as its expert, or, where such a policy would not be accepted either, more than `MOST`."""
+LEAST_EPISODES, PATIENCE, MOST_EPISODES = 10, 3, 500
+"""A test is given up after `LEAST_EPISODES` or later, where it would need `PATIENCE` times the episodes of a
+policy as good as its expert or more than `MOST_EPISODES` where such a policy would not be accepted either."""
 
 State = Literal["open", "accepted", "rejected"]
 Kind = Literal["share", "agreement", "loss"]
@@ -323,7 +323,7 @@ class Acceptance:
         would still take much longer than that of a policy that plays as its expert. Giving up accepts
         nothing, so that it needs no level.
         """
-        if self.state != "open" or self.count < LEAST:
+        if self.state != "open" or self.count < LEAST_EPISODES:
             return self.state != "open"
         as_good = np.ones(self.count) if self.kind == "agreement" else np.zeros(self.count)
         same = Played(as_good, *self.played[1:])
@@ -332,13 +332,13 @@ class Acceptance:
         least = self._decides(same.differences(self.wanted), 1_000_000)
         differences = self.played.differences(self.wanted)
         hoped = differences + differences.std() / math.sqrt(self.count)
-        longest = int(PATIENCE * least) if math.isfinite(least) else MOST
+        longest = int(PATIENCE * least) if math.isfinite(least) else MOST_EPISODES
         return self.count >= longest or not hoped.mean() > 0 or self._decides(hoped, longest) > longest
 
     @property
     def settled(self) -> bool:
         """Whether a test that is to say how good a policy is, whatever comes of it, has gone on enough."""
-        many = self.count >= 2 * FINAL or (self.count >= FINAL and self.needed(MOST) > 2 * FINAL)
+        many = self.count >= 2 * FINAL or (self.count >= FINAL and self.needed(MOST_EPISODES) > 2 * FINAL)
         return self.state != "open" or many
 
     def _decides(self, differences: np.ndarray, most: int) -> float:

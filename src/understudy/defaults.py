@@ -52,7 +52,7 @@ COURSE, SURE = 3, 6
 """Looks that a race has at most; of a policy that has been as good as the expert in all of these, since no
 other is raced after one that passes: one that falls in a tenth of its episodes passes 30 with 4 %, 60 with
 0.2 %."""
-SHARE = 0.95
+SHARE_TO_REACH = 0.95
 """The share of the expert's return that a run has to reach where nothing is said of how long it is."""
 CEILING, SMALL, GROWTH = 5000, 20, 0.15
 """With `until`: `CEILING`, the default budget; a round asks for the share `GROWTH` of the labels so far, and
@@ -244,7 +244,7 @@ class Resolved:
         return record
 
 
-FEW = {
+FEW_LABELS = {
     "max_iterations": 1500,
     "passes": 100.0,
     "most_passes": 1600.0,
@@ -272,7 +272,7 @@ class Spending(NamedTuple):
     ask: str
     first_steps: int
     widths: tuple[int, ...]
-    training: Mapping[str, Any]
+    training: Mapping[str, float]
 
 
 def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = False) -> Spending:
@@ -309,7 +309,7 @@ def spending(labels: int, inputs: int = 1, *, near: bool = True, until: bool = F
     ('distance:20', 200, (128, 128))
     """
     each = max(SMALL, math.ceil(GROWTH * labels)) if until else max(1, labels // 20)
-    training = FEW | (SPARSE if inputs > MANY else {})
+    training = FEW_LABELS | (SPARSE if inputs > MANY else {})
     return Spending(
         ask=f"{'distance' if near else 'random'}:{each}",
         first_steps=max(1, min(labels // 2, 200 if until else max(200, labels // 4))),
@@ -485,7 +485,7 @@ def goal(decisions: Decisions) -> None:
         begun = before.get("until")
         wanted, why = None if begun is None else goal_of(begun), BEGUN
     elif wanted is None and open_ended(spec):
-        wanted = Goal("share", SHARE)
+        wanted = Goal("share", SHARE_TO_REACH)
         why = f"nothing was said of how long: {why}; --rounds {ROUNDS} plays as many rounds instead"
     decisions.goal = wanted
     if wanted is None:
@@ -727,11 +727,11 @@ def _images(space: Space) -> bool:
 def _beside(space: Space) -> bool:
     """Whether an image, not too small, has other things beside it."""
     from .policies import Observations
-    from .policies.camera import LEAST
+    from .policies.camera import LEAST_SIDE
 
     leaves = Observations.of(space).leaves
     images = [leaf for leaf in leaves if leaf.kind == "byte" and len(leaf.shape) == 3]
-    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST
+    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST_SIDE
 
 
 def _picture(space: Space) -> dict[str, tuple[int, ...] | int]:
@@ -898,7 +898,7 @@ WHY = {
 
 def solver(
     decisions: Decisions, space: Space, policy: Policy, loss: Loss, learner: AnyLearner
-) -> tuple[str | AnySolver, dict[str, Any]]:
+) -> tuple[str | AnySolver, dict[str, Setting]]:
     """What to hand to `make_game`: the exact solver of a linear policy (`solvers.auto_name`); for networks
     Adam on minibatches, at a cost per round that does not grow.
 
@@ -953,8 +953,8 @@ def solver(
 
 
 def _fitting(
-    decisions: Decisions, host: Host, learner: AnyLearner, said: Mapping[str, Any]
-) -> dict[str, Any]:
+    decisions: Decisions, host: Host, learner: AnyLearner, said: Mapping[str, Setting]
+) -> dict[str, Setting]:
     """The options of Adam for a student that is trained with them, as a network of this package is; a student
     with its own way of learning takes none.
     """
@@ -966,7 +966,7 @@ def _fitting(
         offer = f"; it takes {', '.join(takes)}" if takes else ""
         raise UserError(f"{foreign[0]}: the student {host.name!r} learns by its own fit{offer}.")
     decisions.note("fit", host.way, "the student is fitted by itself")
-    more: dict[str, Any] = {"batch_size": 256, "decay": "cosine", "proximal": not free(learner)}
+    more: dict[str, Setting] = {"batch_size": 256, "decay": "cosine", "proximal": not free(learner)}
     if not decisions.preset.automatic:
         more = {"batch_size": 256}
     if decisions["budget"] is not None and decisions.preset.automatic:

@@ -10,7 +10,7 @@ from .defaults import Choice, resolve
 from .disk import to_plain
 from .envs.gymnasium import maker
 from .policies import Actions
-from .runs.folder import begun
+from .runs.folder import settings_at_start
 from .runs.world import spaces_in
 from .spec import RunSpec, describe
 
@@ -64,7 +64,7 @@ def explain(
     make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     with contextlib.closing(make()) as spaces:
         world = spaces_in(make, spaces, spec, probe=False)
-    actions, before = Actions.of(world.action_space), begun(out) if resume else None
+    actions, before = Actions.of(world.action_space), settings_at_start(out) if resume else None
     return Explanation(resolve(spec, world.shown, actions, world.expert, before).choices)
 
 

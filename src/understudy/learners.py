@@ -34,7 +34,7 @@ Tree = TypeVar("Tree")
 Number = Array | np.ndarray | float
 Solve = Callable[[Objective, Params], Solution]
 
-LEAST = 1e-140
+LEAST_RADIUS = 1e-140
 """The smallest radius of a ball. Norms and bounds square it, and to a float the square of less loses digits
 (from 1e-146 on) or is zero: a point outside would count as inside, and a bound would miss its last term."""
 
@@ -196,10 +196,14 @@ class Learner(eqx.Module):
     name: str = eqx.field(static=True, default="learner")
 
     def __check_init__(self):
-        if self.radius is not None and not isinstance(self.radius, Tracer) and np.any(self.radius < LEAST):
+        if (
+            self.radius is not None
+            and not isinstance(self.radius, Tracer)
+            and np.any(self.radius < LEAST_RADIUS)
+        ):
             raise UserError(
-                f"radius: {np.min(self.radius):g} is less than {LEAST:g}, and squares of such lengths are "
-                "lost in a float; divide the inputs by a number, and the parameters are larger by it."
+                f"radius: {np.min(self.radius):g} is less than {LEAST_RADIUS:g}, and squares of such lengths "
+                "are lost in a float; divide the inputs by a number, and the parameters are larger by it."
             )
 
     def init(self, params: Params) -> LearnerState:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import UserError
 
 if TYPE_CHECKING:
-    from .policies import TrainedPolicy
+    from .policies import Policy, Student, TrainedPolicy
     from .runs import Record
     from .studies import Results
+
+R = TypeVar("R")
 
 READ = (
     "a run's folder, a study's folder, a study's .toml, a policy's or an expert's .safetensors, a "
@@ -19,7 +21,7 @@ READ = (
 )
 
 
-def load(path: str | os.PathLike[str], *, policy: Any = None) -> Any:
+def load(path: str | os.PathLike[str], *, policy: Student | Policy | None = None) -> Any:
     """What a file or a folder holds.
 
     policy: the student of one's own (`understudy.students`) that a run or a policy is of, as it was given to
@@ -64,7 +66,7 @@ def load(path: str | os.PathLike[str], *, policy: Any = None) -> Any:
     raise UserError(f"load: {str(path)!r} is of no kind that is read here; accepted: {READ}.")
 
 
-def _able(found: Record | Results | TrainedPolicy, path: str | os.PathLike[str]) -> Any:
+def _able(found: R, path: str | os.PathLike[str]) -> R:
     """What was read; a student of one's own that was not given again is refused."""
     from .policies import Guest
 
@@ -78,7 +80,7 @@ def _able(found: Record | Results | TrainedPolicy, path: str | os.PathLike[str])
     return found
 
 
-def _folder(place: Path, student: Any) -> Record | Results | TrainedPolicy:
+def _folder(place: Path, student: Student | Policy | None) -> Record | Results | TrainedPolicy:
     if (place / "config.json").is_file():
         from .runs import Record
 

@@ -213,11 +213,11 @@ class Game(eqx.Module):
         if compare is None:
             return new, record | nothing
 
-        def best() -> tuple[Params, Record]:
+        def find_best() -> tuple[Params, Record]:
             found = beside[0] if beside else self.comparator_solver(*search[1:], key)
             return found.params, nothing | self._compared(new, losses, found)
 
-        comparator, verdict = jax.lax.cond(compare, best, lambda: (state.comparator, nothing))
+        comparator, verdict = jax.lax.cond(compare, find_best, lambda: (state.comparator, nothing))
         return new._replace(comparator=comparator), record | verdict
 
     def _compared(self, state: GameState, losses: Losses, best: Solution) -> Record:

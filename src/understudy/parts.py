@@ -100,7 +100,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         )
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
-    plan, teacher = resolved.plan, taught(world.expert, spec)
+    plan, teacher = resolved.plan, expert_to_learn_from(world.expert, spec)
     total = plan.total
     _fits_memory(max(plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     check_loss(resolved.loss, actions.outputs)
@@ -158,7 +158,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
     )
 
 
-def taught(expert: Expert, spec: RunSpec) -> Expert:
+def expert_to_learn_from(expert: Expert, spec: RunSpec) -> Expert:
     """The expert whose labels are learnt: as it answers, or with its most likely action."""
     if spec.label_kind == "distribution" and expert.kind != "distribution":
         raise UserError(

@@ -17,7 +17,7 @@ EVERY = 10.0
 """Seconds between two lines in a pipe, where nothing else says when."""
 LONG = 20.0
 """Seconds from which the first round says what the others take: compiling is a small part of it."""
-KEPT = 12
+PLACES_KEPT = 12
 """Most places of a phase that are kept for the next run of the same kind."""
 COLLECTING, SOLVING, SEARCHING = "collecting", "solving", "solving, then the best in hindsight"
 EVALUATING, KEEPING, EXPERT = "evaluating", "evaluating what is kept", "measuring the expert"
@@ -345,8 +345,8 @@ class Forecast:
     def kept(self) -> Pace:
         """The pace, for the next run of this kind: of each phase at most so many places, evenly spread."""
         return {
-            phase: [seen[round(at * (len(seen) - 1) / max(1, KEPT - 1))] for at in range(KEPT)]
-            if len(seen) > KEPT
+            phase: [seen[round(at * (len(seen) - 1) / max(1, PLACES_KEPT - 1))] for at in range(PLACES_KEPT)]
+            if len(seen) > PLACES_KEPT
             else seen
             for phase, seen in self.pace.items()
         }

@@ -14,9 +14,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from .errors import UserError, shorten, unknown
+
+if TYPE_CHECKING:
+    from .spec import Setting
 
 T = TypeVar("T")
 _REGISTRIES: dict[str, Registry[Any]] = {}
@@ -106,7 +109,7 @@ class Registry(Generic[T]):
             offer = f"it takes {', '.join(takes or ())}" if takes else "it takes no options"
             raise UserError(f"{self.field}: {name!r} does not take {', '.join(foreign)}; {offer}.")
 
-    def try_out(self, name: str, options: Mapping[str, Any], *, missing: float | None) -> None:
+    def try_out(self, name: str, options: Mapping[str, Setting], *, missing: float | None) -> None:
         """Refuses what `make` would refuse, with the value `missing` for options that are not given. None:
         where some are not given, only options that the name does not take are refused.
         """
@@ -115,7 +118,7 @@ class Registry(Generic[T]):
         if missing is not None or not needed:
             self.make(name, {**options, **dict.fromkeys(needed, missing)})
 
-    def make(self, name: str, options: Mapping[str, Any]) -> T:
+    def make(self, name: str, options: Mapping[str, Setting]) -> T:
         """The object that `name` stands for, constructed with `options`."""
         thing: Any = self._adopted(self.maker(name))
         if not self._is_one(thing):
@@ -214,14 +217,14 @@ def _unreachable(field: str, name: str) -> Callable[..., NoReturn]:
 
 
 @functools.lru_cache(maxsize=256)  # a study asks of the same few makers for each of its thousands of runs
-def _signature(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _signature(thing: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(thing).parameters
     except ValueError:  # some functions written in C do not say
         return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 
 
-def _parameters(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _parameters(thing: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
     """What `thing` takes."""
     try:
         return _signature(thing)
@@ -234,7 +237,7 @@ def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in importlib.metadata.entry_points(group=f"understudy.{group}")}
 
 
-def place_of(thing: Any) -> str | None:
+def place_of(thing: Callable[..., T] | str) -> str | None:
     """``module:name`` of what other processes can import too; None where no module holds it.
 
     >>> place_of(module), place_of(lambda: 1)

@@ -215,8 +215,8 @@ class Distillation(algorithms.Distillation):  # pyright: ignore[reportGeneralTyp
 
     def __init__(
         self,
-        student: Any,
-        teacher: Any,
+        student: nn.Module,
+        teacher: nn.Module,
         storage: RolloutStorage,
         *,
         memory: str = "reservoir:1000000",
@@ -434,7 +434,7 @@ class Distillation(algorithms.Distillation):  # pyright: ignore[reportGeneralTyp
                     models[name].load_state_dict(_actor(path, device))
             cfg["teacher"] = teachers[next(iter(teachers))] | {"checkpoint": None}
             cfg["teacher"].pop("checkpoint")
-        built: Any = algorithms.Distillation.construct_algorithm(obs, env, cfg, device)
+        built = algorithms.Distillation.construct_algorithm(obs, env, cfg, device)
         if models:
             chosen = resolve_callable(route) if isinstance(route, str) and ":" in route else route
             if isinstance(chosen, str):

@@ -788,7 +788,7 @@ def mapping(name: str, value: Setting, rules: Mapping[str, float] | None = None)
     return {str(key): entry for key, entry in value.items()}
 
 
-def _experts(name: str, value: Setting, rules: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _experts(name: str, value: Setting, rules: Mapping[str, float]) -> tuple[tuple[str, Setting], ...]:
     """Pairs, in their order, which JSON with sorted keys would not keep of a table."""
     pairs: Any = value if is_sequence(value) else list(mapping(name, value).items())
     if not pairs or not all(is_sequence(pair) and len(pair) == 2 for pair in pairs):

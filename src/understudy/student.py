@@ -32,7 +32,7 @@ from jax import Array
 from . import disk, threefry
 from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, chosen_by, shortly_before
-from .asking.visited import Visited, largest, per_sample
+from .asking.visited import Measure, Visited, largest, per_sample
 from .automatic import Automatic
 from .envs.gymnasium import derive
 from .errors import UserError, damaged
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .disk import Json
     from .experts import Kind, Nested, Space
     from .learners import Playable
+    from .losses import Loss
     from .objectives import Reservoir, Window
     from .objectives.objective import Reader as Rows
     from .regret.certificate import Running
@@ -90,6 +91,8 @@ EXTRA = {
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+
+
 BY_EXPERT = {
     "round": "t, from 1",
     "expert": "its name",
@@ -101,7 +104,7 @@ BY_EXPERT = {
 }
 """Columns of the account of several experts, with a row a round and expert."""
 COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
-KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
+SAMPLE_COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
 ANEW = 3
@@ -193,7 +196,7 @@ class Understudy:
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[Row] = []
         self.ended = False  # before the last planned round
-        self.by_expert: list[dict[str, Any]] = []
+        self.by_expert: list[Row] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Rows | None = None
@@ -223,7 +226,7 @@ class Understudy:
         self.members: list[Params] = []
         self.visited: Visited | None = None
         self.open: dict[int, Question] = {}
-        self._asked = 0
+        self._questions = 0
         self._robot: TrainedPolicy | None = None
         if self.timetable.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
@@ -292,8 +295,8 @@ class Understudy:
         else:
             weights, p = self._weigh(path)
         index = np.flatnonzero(weights)
-        self._asked += 1
-        question = Question(self._asked, index, p[index], weights, path)
+        self._questions += 1
+        question = Question(self._questions, index, p[index], weights, path)
         self.open[question.id] = question
         return question
 
@@ -451,14 +454,14 @@ class Understudy:
                 self._account(self.visited, found, one, share)
             by_expert = self._of_experts(found, one) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
-            judge = None
+            compare = None
             plan, linear = self.timetable, self.game.policy.linear
             # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
             last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
             due = t in plan.comparator_rounds or (last and plan.compares_last)
             if linear and plan.comparator_rounds:
-                judge = np.asarray(due)
-            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
+                compare = np.asarray(due)
+            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), compare)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
             record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
         self.params, self._robot = params, None
@@ -487,7 +490,7 @@ class Understudy:
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(found.weights, losses, rng, share)
 
-    def _of_experts(self, found: Round, one: Batch) -> list[dict[str, Any]]:
+    def _of_experts(self, found: Round, one: Batch) -> list[Row]:
         """The rows of a round in the account of several experts, see `BY_EXPERT`."""
         names = self.parts.expert.names
         nobody = np.full(len(found), -1)
@@ -499,20 +502,20 @@ class Understudy:
             if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
                 agreement = self._each_loss(one, found.labelled, same_choice)
         before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         for number, name in enumerate(names):
             mine = by[has] == number
             weights = found.weights[has][mine]
 
-            def mean(values: np.ndarray, mine: Any = mine, weights: Any = weights) -> float:
+            def mean(values: np.ndarray, mine: np.ndarray = mine, weights: np.ndarray = weights) -> float:
                 return float(np.average(values[mine], weights=weights)) if len(weights) else np.nan
 
-            labels = before.get(name, 0) + int(np.count_nonzero(new & (by == number)))
-            row = {"round": self.round + 1, "expert": name, "labels": labels}
+            labels = int(before.get(name, 0)) + int(np.count_nonzero(new & (by == number)))
+            row: Row = {"round": self.round + 1, "expert": name, "labels": labels}
             rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
         return rows
 
-    def _each_loss(self, one: Batch, count: int, measure: Any = per_sample) -> np.ndarray:
+    def _each_loss(self, one: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
         """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
         acted in it.
         """
@@ -770,7 +773,7 @@ class Understudy:
         from which `load` goes on bit for bit.
         """
         arrays, plain = self.arrays()
-        kept = {name: self.samples.column(name) for name in KEPT} if self.samples.rows else {}
+        kept = {name: self.samples.column(name) for name in SAMPLE_COLUMNS} if self.samples.rows else {}
         arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in kept.items()}
         for number, question in self.open.items():
             about = {name: getattr(question, name) for name in ("index", "p", "weights")}
@@ -780,7 +783,10 @@ class Understudy:
         settings = self.spec.changes(but=given)
         plain |= {"format": FORMAT, "kind": self.parts.kind, "settings": settings, "ledger": self.rows}
         plain |= {"student": None if self._guest is None else self._guest.host.name}
-        plain |= {"asked": self._asked, "open": {number: one.path.envs for number, one in self.open.items()}}
+        plain |= {
+            "asked": self._questions,
+            "open": {number: one.path.envs for number, one in self.open.items()},
+        }
         file = FilePath(path).with_suffix(".safetensors")
         disk.write_tensors(file, arrays, {"student": disk.to_json(plain, lossless=True)})
         return file
@@ -806,10 +812,10 @@ class Understudy:
             given = plain["settings"] | settings
             made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
-                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in KEPT}
+                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in SAMPLE_COLUMNS}
                 made.samples.append(Round(**rows, labels=0))
             made.restore(arrays, plain, plain["ledger"])
-            made._asked = plain["asked"]
+            made._questions = plain["asked"]
             for number, envs in plain["open"].items():
                 here = f"open.{number}."
                 about = {
@@ -818,7 +824,7 @@ class Understudy:
                 walked = made.path(len(about["weights"]), envs)
                 for name in OPEN:
                     setattr(walked, name, np.array(about[name]))
-                walked.row = walked.size
+                walked.filled = walked.size
                 chosen = {name: about[name] for name in ("index", "p", "weights")}
                 made.open[int(number)] = Question(id=int(number), path=walked, **chosen)
         return made
@@ -851,7 +857,7 @@ class Understudy:
             self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
-            named: list[Any] = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
+            named = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
             kept = jax.device_put(named, may_alias=False) if self._guest is None else named
             if self._guest is None and any(
                 a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)
@@ -925,7 +931,7 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Ar
 
 
 @eqx.filter_jit
-def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, targets: Array) -> Array:
+def same_choice(policy: Policy, loss: Loss, params: Params, inputs: Array, targets: Array) -> Array:
     """Whether the most likely actions (m,) of samples are those of their targets (m, k)."""
     return policy.apply(params, inputs).argmax(axis=1) == targets.argmax(axis=1)
 

@@ -133,6 +133,6 @@ class Call(Protocol):
     def __call__(self, same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R: ...
 
 
-def alone(same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R:
+def call_alone(same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R:
     """A call of one run by itself."""
     return run([args])[0]

@@ -132,7 +132,7 @@ def test_an_extra_is_named_only_where_it_helps():
 def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_resume(here, monkeypatch):
     Tiny, act = load_named("env", "tiny_world:Tiny"), load_named("env", "tiny_world:act")
 
-    monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
+    monkeypatch.setattr("understudy.runs.evaluate.STEP_LIMIT", 60)
     monkeypatch.setattr("understudy.runs.imitate.LONG", 20)
     how = {"expert": act, "policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 2, "out": "run"}
 

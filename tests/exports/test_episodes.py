@@ -126,7 +126,7 @@ def test_minari_gives_back_what_was_written(run, tmp_path, monkeypatch):
 def test_lerobot_s_layout_holds_every_step(run, tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(to_lerobot, "DATA_SIZE", 0)  # a file for every episode
-    monkeypatch.setattr(to_lerobot, "CHUNK", 3)
+    monkeypatch.setattr(to_lerobot, "FILES_A_FOLDER", 3)
     found = understudy.export(run, "lerobot", tmp_path / "set")
     info = json.loads((tmp_path / "set/meta/info.json").read_text())
     assert info["codebase_version"] == "v3.0" and info["splits"] == {"train": f"0:{found.episodes}"}

@@ -17,7 +17,7 @@ from runs.pieces import resumed
 from understudy import Record, Understudy, UserError, evaluate, imitate
 from understudy.asking.uniform import Random
 from understudy.asking.visited import Visited
-from understudy.defaults import COURSE, FEW, SPARSE, plan_of, resolve
+from understudy.defaults import COURSE, FEW_LABELS, SPARSE, plan_of, resolve
 from understudy.experts import Expert
 from understudy.losses import CrossEntropy, Huber, Squared
 from understudy.policies import Actions
@@ -117,10 +117,10 @@ def test_few_labels_of_many_inputs_have_a_lasso():
         actions = Actions.of(spaces.Box(-1, 1, (2,), np.float32))
         return resolve(made, seen, actions, Expert("x", ask=print)).solver_options
 
-    assert options(65).items() >= SPARSE.items() and options(64)["weight_decay"] == FEW["weight_decay"]
+    assert options(65).items() >= SPARSE.items() and options(64)["weight_decay"] == FEW_LABELS["weight_decay"]
     assert options(65, lasso=0.0)["lasso"] == 0.0
     assert "lasso" not in options(64) | options(65, budget=None, rounds=5) | options(65, preset="paper")
-    assert options(9).items() >= FEW.items()
+    assert options(9).items() >= FEW_LABELS.items()
     assert not {"passes", "most_passes"} & options(9, max_iterations=10).keys()
 
 

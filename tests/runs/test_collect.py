@@ -15,7 +15,7 @@ from runs.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import derive, maker, vector
 from understudy.policies import Actions, Linear, Normaliser, Observations
-from understudy.runs.collect import HostCollector, drawn
+from understudy.runs.collect import HostCollector, draw_expert_steps
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import labelling
 from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Labels, Path
@@ -232,5 +232,5 @@ def test_labels_that_were_known_are_not_counted_as_asked_for():
 
 
 def test_an_expert_that_acts_may_spend_all_labels_of_a_round_and_no_more():
-    assert drawn(Plan(1, 10, 1.0, 4), 0, spent=True).tolist() == [True] * 4 + [False] * 6
-    assert drawn(Plan(1, 10, 1.0, 4), 0).all()
+    assert draw_expert_steps(Plan(1, 10, 1.0, 4), 0, spent=True).tolist() == [True] * 4 + [False] * 6
+    assert draw_expert_steps(Plan(1, 10, 1.0, 4), 0).all()

@@ -79,7 +79,7 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
 
 
 def test_a_limit_of_episodes_may_be_larger_than_what_is_taken_for_endless(monkeypatch):
-    monkeypatch.setattr("understudy.runs.device.LIMIT", 3)
+    monkeypatch.setattr("understudy.runs.device.STEP_LIMIT", 3)
     run = imitate(Drift(), **SMALL | {"expert": back, "episode_limit": 5})
     assert run.evaluation.lengths.max() == 5
 

@@ -50,7 +50,7 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
         def step(self, action):
             return np.zeros(2), 0.0, False, False, {}
 
-    monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 50)
+    monkeypatch.setattr("understudy.runs.evaluate.STEP_LIMIT", 50)
     with pytest.raises(UserError, match="has lasted 50 steps"):
         evaluate(lambda observation, info: np.zeros(1), Endless, episodes=1)
     for limit in (7, 60):  # also one that is larger than what is taken for endless

@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
-from understudy.envs.gymnasium import Seen
+from understudy.envs.gymnasium import Observed
 from understudy.experts import Expert, checked, from_callable
 from understudy.runs import processes, spaces_of
 from understudy.runs.journal import Journal
@@ -28,9 +28,9 @@ SMALL = {"policy": "linear", "loss": "squared", "rounds": 3, "steps_per_round": 
 SMALL |= {"episodes": 1, "expert_episodes": 0}
 
 
-def states(*values: float) -> tuple[Seen, np.ndarray]:
+def states(*values: float) -> tuple[Observed, np.ndarray]:
     rows = np.array(values, np.float64)[:, None]
-    return Seen(rows, []), rows
+    return Observed(rows, []), rows
 
 
 def slow(function, workers: int = 4, timeout: float = math.inf, retries: int = 0) -> Slow:

@@ -21,12 +21,12 @@ from understudy import Run, Understudy, UserError, evaluate, explain, imitate, l
 from understudy.acceptance import Acceptance
 from understudy.cli import main
 from understudy.defaults import plan_of
-from understudy.envs.gymnasium import Seen, maker, vector
+from understudy.envs.gymnasium import Observed, maker, vector
 from understudy.policies import Actions
 from understudy.runs import read_ledger, read_summary
 from understudy.runs import run as running
-from understudy.runs.evaluate import by_chance, play_episodes
-from understudy.runs.proof import Drawn, known_limits
+from understudy.runs.evaluate import EpisodeSet, by_chance, play_episodes
+from understudy.runs.proof import OneStateAnEpisode, known_limits
 from understudy.spec import RunSpec
 from understudy.studies import play
 
@@ -290,7 +290,7 @@ def test_random_actions_of_an_episode_do_not_depend_on_how_many_are_played_side_
     make, found = maker("CartPole-v1"), []
     for lanes in (1, 4):
         env = vector(make, lanes)
-        act = by_chance(Actions.of(env.action_space), (0, 12, 3))
+        act = by_chance(Actions.of(env.action_space), EpisodeSet(0, 12, 3))
         found.append(play_episodes(env, make.name, (0, 12, 3), act, lanes=lanes).returns)
         env.close()
     assert (found[0] == found[1]).all() and len(set(found[0])) > 4
@@ -309,10 +309,10 @@ def test_random_actions_fill_their_space():
 def test_one_state_of_an_episode_is_any_of_them():
     counts = np.zeros(4)
     for number in range(2000):
-        drawn = Drawn((0, 1, number))
+        drawn = OneStateAnEpisode((0, 1, number))
         for step in range(4):
             shown = np.full((1, 1), float(step))
-            drawn(Seen(shown, ()), shown, np.array([0]), np.array([step == 0]))
+            drawn(Observed(shown, ()), shown, np.array([0]), np.array([step == 0]))
         counts[int(drawn.states()[1][0, 0])] += 1
     assert np.allclose(counts / 2000, 0.25, atol=0.04)
 

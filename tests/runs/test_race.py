@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from understudy.defaults import COURSE, LOOKS, SURE
-from understudy.runs.evaluate import FEW, LOOKED, Evaluation, Judge
+from understudy.runs.evaluate import FEW_EPISODES as FEW
+from understudy.runs.evaluate import LOOKED, Evaluation, Judge
 
 ALL, LONG = COURSE * LOOKS, SURE * LOOKS
 STEADY, FALLING = np.full(LONG, 100.0), np.where(np.arange(LONG) % 5 == 4, 10.0, 100.0)

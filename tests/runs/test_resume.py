@@ -18,7 +18,7 @@ from quick import SIZE
 from runs.pieces import content, resumed, stopping
 from understudy import UserError, imitate
 from understudy.runs import FORMAT
-from understudy.runs import resumed as settings_of
+from understudy.runs import merge_settings as settings_of
 
 SMALL = SIZE | {"num_envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
 MLP = {"solver_options": {"max_iterations": 20}, "comparator": "none"}

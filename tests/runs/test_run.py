@@ -60,11 +60,11 @@ def test_a_loop_of_ones_own_has_the_ledger_and_the_policy_of_a_run():
     episode, observation = 0, env.reset(seed=derive(5, "collect", 0, 0))[0]
     while not student.finished:
         path, plan, states = student.path(), student.plan, []
-        while path.row < plan.size:
+        while path.filled < plan.size:
             row = student.parts.observations.rows(observation[None])
             drives = plan.beta == 1.0
             action = expert(observation) if drives else student.act(observation)
-            path.by_expert[path.row] = drives
+            path.by_expert[path.filled] = drives
             states.append(observation)
             observation, reward, terminated, truncated, _ = env.step(action)
             path.record(row, np.array([action]), reward, np.array([terminated]), np.array([truncated]))

@@ -14,7 +14,7 @@ from understudy import imitate, student
 from understudy.envs.gymnasium import PURPOSES, derive
 from understudy.policies import Actions
 from understudy.runs import run as running
-from understudy.runs.collect import drawn, noise_of
+from understudy.runs.collect import draw_expert_steps, draw_noise
 from understudy.student import Plan
 
 PUSH, BOX = Actions.of(spaces.Discrete(2)), Actions.of(spaces.Box(-1, 1, (1,), np.float32))
@@ -28,11 +28,11 @@ def test_every_purpose_and_every_place_has_a_seed_of_its_own():
 def noise(actions, size, number, seed=3):
     about = {"parts": SimpleNamespace(actions=actions), "resolved": SimpleNamespace(noise=size)}
     student = SimpleNamespace(spec=SimpleNamespace(seed=seed), **about)
-    return noise_of(student, Plan(number, 4000, 0.0, 0))
+    return draw_noise(student, Plan(number, 4000, 0.0, 0))
 
 
 def test_rounds_are_mixed_and_disturbed_apart():
-    first, second = (drawn(Plan(t, 4000, 0.3, 0), 3) for t in (1, 2))
+    first, second = (draw_expert_steps(Plan(t, 4000, 0.3, 0), 3) for t in (1, 2))
     assert 0.25 < first.mean() < 0.35 and (first != second).mean() > 0.3
     loud, other = (noise(BOX, 1.0, t)[:, 0] for t in (1, 2))
     assert abs(np.corrcoef(loud, other)[0, 1]) < 0.1

@@ -107,7 +107,7 @@ def test_samples_beyond_the_limit_are_read_from_files_to_the_same_ledger():
 
 
 def test_an_endless_episode_is_one_sentence_everywhere(monkeypatch):
-    monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
+    monkeypatch.setattr("understudy.runs.evaluate.STEP_LIMIT", 60)
     settings = {"env": ENDLESS, "expert": f"{HERE}:half", "policy": "linear", **SMALL}
     with pytest.raises(
         UserError, match=r"an evaluation episode of .*Endless-v0 has lasted 60 steps"

@@ -113,7 +113,11 @@ def test_labels_of_a_slow_expert_outlive_a_failed_run_and_settings_that_are_othe
 
 
 def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(tmp_path, monkeypatch):
-    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (folder, "SHARE", 0)):
+    for module, name, value in (
+        (shard, "EVERY", 1e-9),
+        (shard, "SPEED", math.inf),
+        (folder, "SPACING", 0),
+    ):
         monkeypatch.setattr(module, name, value)
     asked = tmp_path / "asked"
     monkeypatch.setenv("ROOM_ASKED", str(asked))

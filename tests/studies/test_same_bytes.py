@@ -80,7 +80,11 @@ def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_pat
     """Statistics are in a snapshot, and samples that the learner alone keeps. Negative control: without
     snapshots, or with a damaged one, the rounds are played again.
     """
-    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (folder, "SHARE", 0)):
+    for module, name, value in (
+        (shard, "EVERY", 1e-9),
+        (shard, "SPEED", math.inf),
+        (folder, "SPACING", 0),
+    ):
         monkeypatch.setattr(module, name, value)
     played, step = [], Run.step
     monkeypatch.setattr(

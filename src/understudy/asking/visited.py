@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from collections.abc import Callable
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ from jax import Array
 from ..losses import Absolute, Huber, Loss, Squared, computes
 from ..policies import MLP, Actions, Committee, Params, Policy
 from ..regret.confidence import Confidence
+from .base import Rule
 from .uniform import Fraction
 
 
@@ -20,6 +22,10 @@ from .uniform import Fraction
 def per_sample(policy: Policy, loss: Loss, params: Params, inputs: Array, targets: Array) -> Array:
     """The losses (m,) of samples: inputs (m, …), targets (m, k)."""
     return jax.vmap(loss)(policy.apply(params, inputs), targets)
+
+
+Measure: TypeAlias = Callable[[Policy, Loss, Params, Array, Array], Array]
+"""What is measured of samples one by one, as `per_sample` does."""
 
 
 def largest(policy: Any, loss: Loss, actions: Actions) -> float:
@@ -49,7 +55,7 @@ class Visited:
     from that round on.
     """
 
-    def __init__(self, rule: Any, top: float, labels: int, *, weighed: bool = False):
+    def __init__(self, rule: Rule | Fraction, top: float, labels: int, *, weighed: bool = False):
         self.rule, self.top = rule, top
         known = rule.honest and math.isfinite(top) and not (weighed and isinstance(rule, Fraction))
         self._sequence = Confidence(top=top, scale=top / max(labels, 1)) if known else None

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -536,7 +536,9 @@ def _play_all(static: Game, memory: str, numbers: Game, rounds: Batch) -> dict[s
         empty, own = game.empty(zero, first, T * m), jax.random.fold_in(key, 2**32 - 1)
         losses = limited(memory, empty, first, rounds=T, samples=T * m, key=own)
 
-        def draw_round(now: tuple[Array, Batch], params: Array) -> tuple[Any, dict[str, Array]]:
+        def draw_round(
+            now: tuple[Array, Batch], params: Array
+        ) -> tuple[tuple[Batch, Array, Array], dict[str, Array]]:
             t, batch = now
             return (batch, jax.random.fold_in(key, t), t == T), {"iterates": params}
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..asking import Asked, Rule
     from ..experts import Expert, Source
     from ..nested import Nested
+    from ..spec import Environment
 
 ROWS, FEATURES, OUTPUTS = 12, 5, 3
 STEPS, LONG = 60, 2_000
@@ -318,7 +319,7 @@ def _honest(rule: Rule) -> tuple[bool | None, str]:
     return bool(good), f"Σ 1/p is {sums.mean():.2f} ± {error:.2f} on average, of 40 states"
 
 
-ASK: dict[str, Check[Any]] = {
+ASK: dict[str, Check[Rule]] = {
     "chooses of its states": _chooses,
     "asks about as many as it says": _counts,
     "repeats itself": _chosen_again,
@@ -330,7 +331,7 @@ ASK: dict[str, Check[Any]] = {
 # ----------------------------------------------------------------------------- environments and experts
 
 
-def env(subject: Any, *, progress: Progress | None = None) -> Report:
+def env(subject: Environment, *, progress: Progress | None = None) -> Report:
     """Puts an environment (an id, ``module:function``, or a function that makes one) through its suite;
     raises `CheckError` if it fails. What it must do is what a run needs, to be resumed above all.
 
@@ -342,7 +343,7 @@ def env(subject: Any, *, progress: Progress | None = None) -> Report:
     return run_checks(f"environment {made.name}", made, ENV, progress)
 
 
-def _play(make: Maker, seed: int, steps: int = STEPS) -> tuple[Any, list[Any], list[float], int]:
+def _play(make: Maker, seed: int, steps: int = STEPS) -> tuple[Any, list[Nested], list[float], int]:
     """The environment (closed), observations and rewards of random steps, and how many episodes have ended;
     actions and the seeds of episodes follow from `seed`.
     """
@@ -402,7 +403,7 @@ ENV: dict[str, Check[Maker]] = {
 }
 
 
-def expert(subject: Source, env: Any, *, progress: Progress | None = None) -> Report:
+def expert(subject: Source, env: Environment, *, progress: Progress | None = None) -> Report:
     """Puts an expert through its suite, on states of random play in `env`; raises `CheckError` if it fails.
 
     >>> import understudy
@@ -421,7 +422,7 @@ def expert(subject: Source, env: Any, *, progress: Progress | None = None) -> Re
     return run_checks(f"expert {teacher.name}", teacher, checks, progress)
 
 
-def _labels(one: Expert, seen: list[Any]) -> tuple[bool, str]:
+def _labels(one: Expert, seen: list[Nested]) -> tuple[bool, str]:
     try:
         labels = one.label(stack(seen))
     except UserError as error:  # here it is what is wrong with the expert
@@ -429,14 +430,14 @@ def _labels(one: Expert, seen: list[Any]) -> tuple[bool, str]:
     return True, f"{len(labels)} labels of shape {labels.shape[1:]}"
 
 
-def _one_as_many(one: Expert, seen: list[Any]) -> tuple[bool, str]:
+def _one_as_many(one: Expert, seen: list[Nested]) -> tuple[bool, str]:
     together = one.label(stack(seen))
     alone = np.concatenate([one.label(take(stack(seen), [i])) for i in range(len(seen))])
     gap = float(np.abs(together.astype(float) - alone.astype(float)).max())
     return gap <= 1e-5 * (1 + float(np.abs(together).max())), f"alone and together differ by {gap:.2g}"
 
 
-def _labels_again(one: Expert, seen: list[Any]) -> tuple[bool | None, str]:
+def _labels_again(one: Expert, seen: list[Nested]) -> tuple[bool | None, str]:
     if np.array_equal(one.label(stack(seen)), one.label(stack(seen))):
         return True, "same states, same answers"
     return None, "it draws its answers, or remembers"

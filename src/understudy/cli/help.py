@@ -31,7 +31,7 @@ SHARED = (
         "No progress; the traceback of an error; compile anew and keep nothing.",
     ),
 )
-WIDE, NAMES = 100, 22
+LINE_WIDTH, NAMES = 100, 22
 """Most characters of a line, and of them those of the column of names."""
 
 
@@ -103,5 +103,5 @@ def _block(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _wrapped(said: str, indent: str) -> list[str]:
-    width = min(WIDE, max(50, shutil.get_terminal_size().columns))
+    width = min(LINE_WIDTH, max(50, shutil.get_terminal_size().columns))
     return textwrap.wrap(said, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)

@@ -77,9 +77,9 @@ def asked(options: Train) -> RunSpec:
         spec = RunSpec.read(options.config, **given)
     else:
         if options.resume and options.out is not None:
-            from ..runs import resumed
+            from ..runs import merge_settings
 
-            given = resumed(options.out, given)
+            given = merge_settings(options.out, given)
         spec = RunSpec.of(given)
     if not options.no_browser:
         return spec

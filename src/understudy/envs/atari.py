@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from ..disk import Json
     from ..spec import Setting
 
     Step = tuple[np.ndarray, float, bool, bool, dict[str, np.ndarray]]
@@ -190,7 +191,7 @@ class AtariEnv(gym.Env):
         self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | None = None, options: dict[str, Json] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         super().reset(seed=seed)
         short = None if seed is None else int(seed) % (1 << 31)  # ALE's seeds have 31 bits

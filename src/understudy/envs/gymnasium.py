@@ -255,7 +255,7 @@ LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_tex
 """Where the environments are that cost nothing to make."""
 
 
-class Seen(NamedTuple):
+class Observed(NamedTuple):
     """What n slots show: n infos, and the observations as a batch (nested arrays with n in front)."""
 
     batch: Nested
@@ -277,7 +277,7 @@ class VectorEnv(Protocol):
         """Begins an episode in each of these slots."""
         ...
 
-    def observe(self, slots: np.ndarray) -> Seen:
+    def observe(self, slots: np.ndarray) -> Observed:
         """What these slots show now."""
         ...
 
@@ -334,10 +334,10 @@ class GymnasiumVector:
         _fit(seen, self.observation_space)
         self._seen[slot], self._infos[slot] = seen, info
 
-    def observe(self, slots: np.ndarray) -> Seen:
+    def observe(self, slots: np.ndarray) -> Observed:
         chosen = slots.tolist()
         infos = [self._infos[slot] for slot in chosen]
-        return Seen(stack([self._seen[slot] for slot in chosen]), infos)
+        return Observed(stack([self._seen[slot] for slot in chosen]), infos)
 
     def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
@@ -360,7 +360,7 @@ class GymnasiumVector:
             env.close()
 
 
-def _five(made: Any) -> Any:
+def _five(made: Any) -> tuple[Nested, SupportsFloat, bool, bool, dict[str, Nested]]:
     """What a step returned, which must be Gymnasium's five values."""
     if isinstance(made, tuple) and len(made) == 5:
         return made
@@ -372,7 +372,7 @@ def _five(made: Any) -> Any:
     )
 
 
-def _two(made: Any) -> Any:
+def _two(made: Any) -> tuple[Nested, Info]:
     """What a reset returned, which must be Gymnasium's two values."""
     if isinstance(made, tuple) and len(made) == 2:
         return made

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from .gymnasium import Seen
+from .gymnasium import Observed
 
 if TYPE_CHECKING:
     from gymnasium.envs.mujoco import MujocoEnv
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Runner = HalfCheetahEnv | SwimmerEnv
     Walker = HopperEnv | Walker2dEnv
 
-CHUNK = 8
+SLOTS_A_THREAD = 8
 """Slots that a thread takes at a time."""
 
 
@@ -321,11 +321,11 @@ class MujocoVector:
             self._places[slot] = self._rules.place(self._inner, self._data[slot])
             self._steps[slot] = 0
 
-    def observe(self, slots: np.ndarray) -> Seen:
+    def observe(self, slots: np.ndarray) -> Observed:
         if len(slots) == 1:  # a slice, which is quicker than a list of one
             slot = slots.item()
-            return Seen(self._shown[slot : slot + 1].copy(), ())
-        return Seen(self._shown[slots], ())
+            return Observed(self._shown[slot : slot + 1].copy(), ())
+        return Observed(self._shown[slots], ())
 
     def step(
         self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
@@ -334,10 +334,10 @@ class MujocoVector:
         if len(slots) == 1:
             [(reward, ended, late)] = self._simulate(slots, actions)
             return np.array([reward], float), np.array([ended]), np.array([late])
-        if self._pool is None or len(slots) <= CHUNK:
+        if self._pool is None or len(slots) <= SLOTS_A_THREAD:
             judged = self._simulate(slots, actions)
         else:
-            cuts = range(CHUNK, len(slots), CHUNK)
+            cuts = range(SLOTS_A_THREAD, len(slots), SLOTS_A_THREAD)
             chunks = self._pool.map(self._simulate, np.split(slots, cuts), np.split(actions, cuts))
             judged = list(itertools.chain.from_iterable(chunks))
         rewards, terminated, truncated = zip(*judged, strict=True)

@@ -32,7 +32,7 @@ class Scene:
     actions: Sequence[Nested]
     steps: int
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Scene:
+    def __deepcopy__(self, memo: dict[int, Scene]) -> Scene:
         return self  # its part of the list does not change
 
 

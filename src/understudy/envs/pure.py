@@ -19,7 +19,7 @@ from gymnasium import spaces
 from jax import Array
 
 from ..errors import UserError, import_extra, shorten
-from .gymnasium import STREAMS, Seen
+from .gymnasium import STREAMS, Observed
 
 Inner = TypeVar("Inner")
 """What an environment of pure functions keeps from step to step: a tree of arrays."""
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Played = tuple[Inner, Nested, ArrayLike, ArrayLike, ArrayLike]
     """What an environment keeps after a step, the observation, the reward, terminated and truncated."""
 
-LIMIT = 1000
+EPISODE_STEPS = 1000
 """Steps of an episode where the library has no limit of its own: what Brax trains with."""
 
 
@@ -70,7 +70,7 @@ class BraxLike(Protocol):
     def action_size(self) -> int: ...
 
     def reset(self, rng: Array, /) -> BraxState: ...
-    def step(self, state: Any, action: Array, /) -> BraxState: ...
+    def step(self, state: BraxState, action: Array, /) -> BraxState: ...
 
 
 @final
@@ -95,7 +95,7 @@ class PureEnv:
     play: Callable[[Any, Array], Played[Any]]
     observation_space: Space
     action_space: Space
-    limit: int | None = LIMIT
+    limit: int | None = EPISODE_STEPS
     serves: str | None = None
 
     def reset(self, key: Array) -> State:
@@ -197,7 +197,7 @@ def derived(seed: Array, stream: str, *path: ArrayLike) -> Array:
     return word ^ (word >> 16)
 
 
-def brax_style(env: BraxLike, name: str, *, limit: int | None = LIMIT) -> PureEnv:
+def brax_style(env: BraxLike, name: str, *, limit: int | None = EPISODE_STEPS) -> PureEnv:
     """An object with ``reset(key)`` and ``step(state, action)`` whose states have `obs`, `reward` and `done`.
 
     Its spaces are its own `observation_space` and `action_space`, or numbers without bounds and actions in
@@ -234,7 +234,7 @@ def brax_style(env: BraxLike, name: str, *, limit: int | None = LIMIT) -> PureEn
     return PureEnv(name, begin, play, seen, acts, getattr(env, "limit", limit))
 
 
-def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Json) -> PureEnv:
+def brax(name: str, *, max_episode_steps: int = EPISODE_STEPS, **keywords: Json) -> PureEnv:
     """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
     envs = import_extra("brax.envs", f"env: brax:{name}", "brax")
     return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
@@ -369,10 +369,10 @@ class PureVector:
             self.ages[slots] = 0
             self._seen = None
 
-    def observe(self, slots: np.ndarray) -> Seen:
+    def observe(self, slots: np.ndarray) -> Observed:
         if self._seen is None:
             self._seen = jax.device_get(self._state.observation)
-        return Seen(jax.tree.map(lambda leaf: leaf[slots], self._seen), [{}] * len(slots))
+        return Observed(jax.tree.map(lambda leaf: leaf[slots], self._seen), [{}] * len(slots))
 
     def step(
         self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray

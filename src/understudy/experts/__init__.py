@@ -92,7 +92,7 @@ class Expert:
     does not play it for its return unless that is asked for."""
     names: tuple[str, ...] = ()
     """The names of several experts that are asked as one (`experts.several`)."""
-    route: Callable[[Any, Any], np.ndarray] | None = dataclasses.field(default=None, repr=False)
+    route: Callable[[Nested, Infos], np.ndarray] | None = dataclasses.field(default=None, repr=False)
     """Which of them n observations and infos are labelled by, (n,): numbers of `names`."""
 
     def __post_init__(self):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jax import Array
     from numpy.typing import ArrayLike
 
+    from ..spec import Setting
     from . import Infos, Nested, Source, Space
 
 Verify = Callable[[np.ndarray, int], np.ndarray]
@@ -274,7 +275,7 @@ def _short(values: np.ndarray) -> str:
 
 
 def several(
-    experts: Mapping[str, Source | Mapping[str, Any]], route: str | Callable[..., Any], **where: Any
+    experts: Mapping[str, Source | Mapping[str, Setting]], route: str | Callable[..., str | int], **where: Any
 ) -> Expert:
     """One expert of several, each of which labels the states that are its own.
 
@@ -347,7 +348,7 @@ def several(
     )
 
 
-def _made(name: str, given: Source | Mapping[str, Any], where: dict[str, Any]) -> Expert:
+def _made(name: str, given: Source | Mapping[str, Setting], where: dict[str, Any]) -> Expert:
     """One of the experts, by its own options."""
     options: dict[str, Any] = {**given} if isinstance(given, Mapping) else {"expert": given}
     if "expert" not in options:
@@ -364,7 +365,7 @@ def _made(name: str, given: Source | Mapping[str, Any], where: dict[str, Any]) -
 
 
 def _router(
-    route: str | Callable[..., Any], names: tuple[str, ...], space: Space | None
+    route: str | Callable[..., str | int], names: tuple[str, ...], space: Space | None
 ) -> tuple[Callable[[Nested, Infos], np.ndarray], bool]:
     """Whose each of n states is, by number, and whether that takes the infos."""
     if isinstance(route, str) and (":" not in route or "[" in route or route.startswith("info:")):
@@ -378,7 +379,7 @@ def _router(
     else:
         from .callables import from_callable
 
-        function: Callable[..., Any] = load_named("route", route) if isinstance(route, str) else route
+        function: Callable[..., str | int] = load_named("route", route) if isinstance(route, str) else route
         if not callable(function):
             raise UserError(f"route: {route!r} is no key of the observation and no function.")
         asked = from_callable(function, kind="action", name="route")

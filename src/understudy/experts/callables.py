@@ -75,7 +75,7 @@ def pure(function: Function) -> Function:
 
 
 def from_callable(
-    function: Callable[..., ArrayLike],
+    function: Callable[..., Any],
     *,
     batched: bool | None = None,
     kind: Kind | None = None,

@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -71,15 +71,14 @@ def existing(path: str | os.PathLike[str], kind: str) -> tuple[Path, str]:
 
 def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
-    kind: Any = card.get("kind", "action")
-    soft = kind == "distribution"
+    soft = card.get("kind") == "distribution"
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
     network = policy.network(distribution=soft)
     expert = from_network(
         network,
         card,
-        kind=kind,
+        kind="distribution" if soft else "action",
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         pure=network.traced(policy.observations, policy.actions, distribution=soft),

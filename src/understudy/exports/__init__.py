@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, check_name
-from ..policies import TrainedPolicy
+from ..policies import Policy, Student, TrainedPolicy
 from ..policies.trained import place
 from ..runs import Record
 from ..studies import best_folder
@@ -38,7 +38,7 @@ def export(
     to: str,
     out: str | os.PathLike[str] | None = None,
     *,
-    policy: Any = None,
+    policy: Student | Policy | None = None,
 ) -> Exported:
     """Writes a policy, or the episodes of a run, in a form that other programs read.
 
@@ -91,7 +91,7 @@ def _export_policy(policy: TrainedPolicy, to: str, out: str | os.PathLike[str] |
 
 
 def _read(
-    what: Record | TrainedPolicy | str | os.PathLike[str], student: Any
+    what: Record | TrainedPolicy | str | os.PathLike[str], student: Student | Policy | None
 ) -> tuple[Record | TrainedPolicy, str]:
     """The run or the policy, and a name for its files."""
     if isinstance(what, Record):

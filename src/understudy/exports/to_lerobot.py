@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..samples.lerobot import (
 )
 from .episodes import Episode, episodes
 
-CHUNK = 1000
+FILES_A_FOLDER = 1000
 """Files of a folder."""
 DATA_SIZE, VIDEO_SIZE = 100, 200
 """Megabytes of a file of Parquet and of one of video, about."""
@@ -109,7 +110,7 @@ class _Writer:
             self._features = {name: self._feature(part, name in pictures) for name, part in columns.items()}
         self._rows.append(row)
         self.count, self._frames = self.count + 1, self._frames + count
-        if len(self._rows) == CHUNK:
+        if len(self._rows) == FILES_A_FOLDER:
             self._write_episodes()
 
     def _columns(self, episode: Episode) -> dict[str, np.ndarray]:
@@ -185,7 +186,7 @@ class _Writer:
             "total_episodes": self.count,
             "total_frames": self._frames,
             "total_tasks": 1,
-            "chunks_size": CHUNK,
+            "chunks_size": FILES_A_FOLDER,
             "data_files_size_in_mb": DATA_SIZE,
             "video_files_size_in_mb": VIDEO_SIZE,
             "fps": self._fps,
@@ -215,7 +216,7 @@ class _Files:
     @property
     def place(self) -> dict[str, int]:
         """The number of the present file."""
-        return {"chunk_index": self._number // CHUNK, "file_index": self._number % CHUNK}
+        return {"chunk_index": self._number // FILES_A_FOLDER, "file_index": self._number % FILES_A_FOLDER}
 
     @property
     def path(self) -> Path:
@@ -257,7 +258,7 @@ class _Video:
             raise OSError(f"ffmpeg ended with code {self._process.returncode}")
 
 
-def _cells(arrow: Any, part: np.ndarray) -> Any:
+def _cells(arrow: ModuleType, part: np.ndarray) -> Any:
     """An array (T, …) as a column of Parquet: numbers, or lists of lists; a single number is no list."""
     shape = part.shape[1:]
     column = arrow.array(part.reshape(-1))

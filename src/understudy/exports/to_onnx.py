@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def write(trained: TrainedPolicy, path: Path) -> None:
     disk.write_file(path, model.SerializeToString(deterministic=True))
 
 
-def _student(onnx: Any, trained: TrainedPolicy, node: Node) -> tuple[list[Any], list[Any]]:
+def _student(onnx: ModuleType, trained: TrainedPolicy, node: Node) -> tuple[list[Any], list[Any]]:
     """The operations and arrays of a student's own model, from the node's input to its output."""
     policy, member = trained.policy, int(str(node.attributes["member"]))
     assert isinstance(policy, Guest)

@@ -40,9 +40,9 @@ Rows: TypeAlias = "tuple[Array, Array, Array]"
 """Inputs, targets and weights of some samples."""
 Losses: TypeAlias = "Samples | Statistics | Counts"
 """The sum of the rounds' losses so far: kept as data, as streaming statistics, or as label counts."""
-WIDE = 1000
+MANY_PARAMETERS = 1000
 """Parameters from which a Hessian is made pair by pair, in little memory; below, one product is quicker."""
-CHUNK, BUSY = 256, 32
+ROWS_A_PIECE, BUSY = 256, 32
 """Rows of a buffer that are read at a time; on an accelerator so many minibatches, which keep it busy."""
 
 
@@ -235,7 +235,7 @@ class Samples(eqx.Module):
             flat, unravel = ravel_pytree(params)
             return self._over_chunks(lambda *rows: jax.hessian(lambda w: self._loss(unravel(w), *rows))(flat))
 
-        if params.size > WIDE:
+        if params.size > MANY_PARAMETERS:
             return self._wide_hessian(params, basis)
 
         def linear(inputs: Array, targets: Array, weights: Array) -> Array:
@@ -308,7 +308,7 @@ def empty_samples(
     """
     rows = capacity + like.inputs.shape[0]
     if chunk is None:
-        chunk = CHUNK if jax.default_backend() == "cpu" else BUSY * policy.minibatch
+        chunk = ROWS_A_PIECE if jax.default_backend() == "cpu" else BUSY * policy.minibatch
     chunk = min(chunk, rows)
     rows = 0 if reader is not None else -(-rows // chunk) * chunk
 

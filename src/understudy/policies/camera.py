@@ -18,7 +18,7 @@ from .nature_cnn import LAYERS, by_matmul, layer
 
 SMALL = ((4, 2, 16), (3, 1, 32))
 """Kernel, stride and channels for images that are too small for NatureCNN's."""
-LEAST = 8
+LEAST_SIDE = 8
 """Pixels of the shorter side, at least."""
 
 
@@ -49,9 +49,10 @@ class Camera(Policy):
     name: ClassVar[str] = "camera"
 
     def __check_init__(self):
-        if len(self.shape) != 3 or min(self.sides) < LEAST:
+        if len(self.shape) != 3 or min(self.sides) < LEAST_SIDE:
             raise UserError(
-                f"shape: {self.shape!r} is no image (channels, height, width) with sides of {LEAST} or more."
+                f"shape: {self.shape!r} is no image (channels, height, width) with sides of {LEAST_SIDE} or "
+                "more."
             )
         check_int("place", self.place, 0)
         check_int("width", self.width)

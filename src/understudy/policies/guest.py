@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..disk import Json
+    from ..losses import Loss
 
 State = dict[str, np.ndarray]
 """All that a student is, as arrays by name."""
@@ -42,7 +43,7 @@ class Job(NamedTuple):
 
     features: int
     outputs: int
-    loss: Any
+    loss: Loss | None
     solver: Any
     seed: int
     member: int = 0
@@ -143,7 +144,7 @@ class Host:
         self.parametric = bool(getattr(student, "parametric", True))
         self.device = bool(getattr(student, "device", False))
         self._names: set[str] | None = None
-        self._ready: OrderedDict[bytes, Any] = OrderedDict()
+        self._ready: OrderedDict[bytes, Student] = OrderedDict()
 
     @property
     def way(self) -> str:
@@ -209,7 +210,7 @@ class Host:
         self._ready.move_to_end(key)
         return ready
 
-    def _keep(self, key: bytes, student: Any) -> None:
+    def _keep(self, key: bytes, student: Student) -> None:
         self._ready[key] = student
         while len(self._ready) > READY:
             self._ready.popitem(last=False)
@@ -302,7 +303,9 @@ class Guest(Policy):
         return {"policy": self.name, "student": self.host.name, "members": self.members}
 
 
-def guest_of(config: Mapping[str, Any], features: int, outputs: int, given: Any = None) -> Guest:
+def guest_of(
+    config: Mapping[str, Any], features: int, outputs: int, given: Student | Policy | None = None
+) -> Guest:
     """The student that `Guest.config()` described, which somebody gives again; without it one that cannot
     act.
     """

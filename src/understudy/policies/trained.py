@@ -17,7 +17,7 @@ from ..errors import UserError, damaged, is_own
 from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
 from .base import Params, Policy
 from .codecs import Actions, Normaliser, Observations, Recalled
-from .guest import Guest, guest_of
+from .guest import Guest, Student, guest_of
 from .nature_cnn import NatureCNN
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class TrainedPolicy:
         return arrays, card | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> TrainedPolicy:
+    def load(cls, path: str | os.PathLike[str], *, policy: Student | Policy | None = None) -> TrainedPolicy:
         """Reads what `save` wrote; `path` may also be a run's folder, or the file of an expert. policy: a
         student of one's own (`understudy.students`), which no file keeps; without it one cannot act.
         """
@@ -255,7 +255,7 @@ class TrainedPolicy:
         path: str | os.PathLike[str],
         field: str = "policy",
         card: str | os.PathLike[str] | None = None,
-        student: Any = None,
+        student: Student | Policy | None = None,
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
@@ -265,7 +265,11 @@ class TrainedPolicy:
 
     @classmethod
     def unpacked(
-        cls, arrays: Mapping[str, np.ndarray], card: Json, what: str = "policy", student: Any = None
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        card: Json,
+        what: str = "policy",
+        student: Student | Policy | None = None,
     ) -> TrainedPolicy:
         """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
         from . import from_config

@@ -230,10 +230,10 @@ def _absent(name: str) -> str:
     return "no budget" if name == "budget" else f"default {SPELLED.get(name, name.replace('_', ' '))}"
 
 
-def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
+def overview(sources: Sequence[Source]) -> list[dict[str, Json]]:
     """A line for every run: those that go on first, then those that have stopped without an end."""
     order = ["running", "waiting", "stopped", "failed", "unreadable", "finished"]
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, Json]] = []
     for run in sources:
         returns, losses = (np.asarray(run.columns.get(name, ()), float) for name in ("return_mean", "loss"))
         drawn = next((each for each in (returns, losses) if np.isfinite(each).sum() > 1), returns)
@@ -250,10 +250,10 @@ def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
                 "drawn": "return" if drawn is not losses and np.isfinite(returns).sum() > 1 else "loss",
             }
         )
-    return sorted(lines, key=lambda line: order.index(line["state"]))
+    return sorted(lines, key=lambda line: order.index(str(line["state"])))
 
 
-def _facts(run: Source) -> dict[str, Any]:
+def _facts(run: Source) -> dict[str, Json]:
     """What is said of a run wherever it is."""
     facts = {name: getattr(run, name) for name in ("name", "env", "score", "rounds", "planned", "state")}
     learner, seed = look(run.learner).label, run.settings.get("seed")

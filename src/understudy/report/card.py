@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from .. import __version__, disk
+from ..disk import Json
 from ..errors import UserError
 from ..policies.trained import write
 from ..runs import Record, unmeasured
@@ -70,14 +70,14 @@ def write_card(
 
 def card(record: Record, folder: Path, license: str, title: str) -> str:
     """The text of a card: a header that hubs read, and sections for people."""
-    told, settings = record.summary(), record.settings
+    told = record.summary()
     title = title or f"{told['learner']} on {told['env']}"
     [run] = read_folder(folder)
     run = dataclasses.replace(run, folder=Path("runs") / folder.resolve().name)
     typed = f"    {command(run)}"
     if run.own:
         typed = f"A part of it ({', '.join(run.own)}) was an object of Python, so no command makes it again."
-    header: dict[str, Any] = {
+    header: dict[str, Json] = {
         "library_name": "understudy",
         "pipeline_tag": "reinforcement-learning",
         "tags": ["imitation-learning", "DAgger", "reinforcement-learning", told["env"]],
@@ -91,9 +91,9 @@ def card(record: Record, folder: Path, license: str, title: str) -> str:
         header["model-index"] = [
             {"name": title, "results": [{"task": task, "dataset": data, "metrics": [metric]}]}
         ]
-    teacher = _expert(settings)
+    teacher = _expert(record)
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    about = "\n".join(f"| {name} | {value} |" for name, value in _score(record, told))
+    about = "\n".join(f"| {name} | {value} |" for name, value in _score(record))
     kept = json.dumps({name: value for name, value in run.settings.items() if name != "env"}, indent=1)
     # YAML reads JSON, so nothing in a name can end a value.
     front = "\n".join(f"{name}: {json.dumps(value)}" for name, value in header.items())
@@ -151,7 +151,8 @@ Its return is measured on the episodes above, and nothing is proved of it.
 """
 
 
-def _expert(settings: dict[str, Any]) -> str:
+def _expert(record: Record) -> str:
+    settings = record.settings
     if settings.get("expert") == "person":
         return "a person"
     named = settings["resolved"].get("expert") or settings.get("expert")
@@ -159,8 +160,9 @@ def _expert(settings: dict[str, Any]) -> str:
     return f"the expert `{named}`" if by_name else "recorded demonstrations"
 
 
-def _score(record: Record, told: dict[str, Any]) -> Iterable[tuple[str, str]]:
+def _score(record: Record) -> Iterable[tuple[str, str]]:
     """Rows of the table of returns."""
+    told = record.summary()
     if told["return_mean"] is None:
         yield "return", "not measured"
         return

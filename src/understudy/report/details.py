@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +34,7 @@ MOST_STATES, BYTES = 20_000, 64 << 20
 """Most labelled states that are looked at, and most bytes of them."""
 POINTS = 900
 """Most states that are drawn."""
-WIDE = 2048
+MOST_NUMBERS = 2048
 """Observations of more numbers, as images are, are not drawn as points."""
 BINS = 240
 """Most steps of the timeline."""
@@ -51,14 +51,14 @@ AWAY = 1e-3
 
 def inspect(
     folder: Path, *, moments: int, seconds: float, progress: Callable[[int], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Timeline, disagreement and moments of the run in `folder`; a sentence `missing` where there are none.
 
     Clips are drawn for so many `seconds` at most, but for the one that is under way then.
     """
     try:
         run = Record.load(folder)
-        shown: dict[str, Any] = {"timeline": timeline(run), "floor": entropy(run)}
+        shown: dict[str, Json] = {"timeline": timeline(run), "floor": entropy(run)}
         compared = compare(run)
     except UserError as error:
         return {"missing": str(error)}
@@ -331,7 +331,7 @@ def described(run: Record, compared: Compared) -> dict[str, Json]:
 
 def _plane(run: Record, compared: Compared) -> dict[str, list[float] | float] | None:
     """Some of the states, evenly spread, on the two directions in which states vary most."""
-    if run.policy.observations.width > WIDE or len(compared.rows) < 3:
+    if run.policy.observations.width > MOST_NUMBERS or len(compared.rows) < 3:
         return None
     chosen = thin(len(compared.rows), POINTS)
     states = run.policy.normaliser(np.asarray(run.samples("inputs")[compared.rows])).astype(float)

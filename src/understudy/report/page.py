@@ -126,7 +126,7 @@ def share_of(moments: int, runs: int) -> int:
 
 def tables(read: Sequence[Source]) -> dict[str, File]:
     """Files that the page offers, by name."""
-    runs: dict[str, list[Any]] = {
+    runs: dict[str, Sequence[Json]] = {
         "run": [run.name for run in read],
         **{name: [getattr(run, name) for run in read] for name in ("env", "learner")},
         "seed": [run.settings.get("seed") for run in read],

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypedDict, final
 
 import numpy as np
 
@@ -40,6 +40,15 @@ DEEP = 3
 APART = ("env", "learner")
 Labels: TypeAlias = dict[str, Any]
 """What sets a run apart: its environment, its learner, and settings."""
+
+
+class _Goal(TypedDict):
+    """What a `Source` says of its goal."""
+
+    reached: bool | None
+    statement: str
+
+
 UNKNOWN = "?"
 """The environment and the learner of a run whose settings cannot be read."""
 OF_EXPERT = ("labels", "loss", "agreement")
@@ -78,7 +87,9 @@ class Source:
     resolved: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
-    experts: Mapping[str, Mapping[str, Json]] = dataclasses.field(default_factory=dict[str, Any])
+    experts: Mapping[str, Mapping[str, Json]] = dataclasses.field(
+        default_factory=dict[str, Mapping[str, Json]]
+    )
     planned: int | None = None
     study: Path | None = None
     going: bool = False
@@ -267,7 +278,7 @@ def read_result(name: str, path: Path, result: Result, **about: Any) -> Source:
     )
 
 
-def _goal(summary: Mapping[str, Any]) -> dict[str, Any]:
+def _goal(summary: Mapping[str, Any]) -> _Goal:
     """What a run's summary says of its goal."""
     return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
 

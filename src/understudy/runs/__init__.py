@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..student import BY_EXPERT, EXTRA, NAMES
 from .evaluate import Evaluation, acting, judged, maker_of, paired
-from .folder import Folder, resumed, resuming
+from .folder import Folder, merge_settings, parse_resume
 from .reading import FORMAT, TIMES, read_config, read_experts, read_ledger, read_policy, read_summary
 from .record import Record, last_of_experts, unmeasured
 from .run import Run
@@ -35,6 +35,6 @@ __all__ += [
     "read_ledger",
     "read_policy",
     "read_summary",
-    "resumed",
+    "merge_settings",
 ]
-__all__ += ["resuming", "spaces_of"]
+__all__ += ["parse_resume", "spaces_of"]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -16,7 +17,7 @@ from .processes import STARTING, Answering, Arrays, Lost, raised
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def connect_to_ray(address: str | None, field: str = "address", needs: str = "engine: ray") -> Any:
+def connect_to_ray(address: str | None, field: str = "address", needs: str = "engine: ray") -> ModuleType:
     """Ray, connected to the cluster at `address`, by default that of RAY_ADDRESS, or to one of this machine
     alone that ends with us. Errors name the `field`; `needs` is what cannot do without Ray.
     """
@@ -38,7 +39,7 @@ def connect_to_ray(address: str | None, field: str = "address", needs: str = "en
     return ray
 
 
-def passed_on(variables: Mapping[str, str]) -> dict[str, Any]:
+def passed_on(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """What Ray gets of the environment of a task or an actor: these variables, and PYTHONPATH as it was
     set, not our own places, which are this machine's.
     """
@@ -46,21 +47,21 @@ def passed_on(variables: Mapping[str, str]) -> dict[str, Any]:
     return {"env_vars": {**variables, **set_here}}
 
 
-def starter(settings: str) -> Callable[[], Actor]:
+def starter(settings: str) -> Callable[[], RemoteExpert]:
     """What starts an actor for the expert of these settings, one after another, spread over the nodes."""
     ray = connect_to_ray(None, "expert", "expert: ray")
     variables = dict.fromkeys(THREADS, "1") | {"JAX_PLATFORMS": "cpu"}
     # An actor asks for a core when it is placed and for none later, so that those of a node that is lost
     # find room on the others.
     made = ray.remote(scheduling_strategy="SPREAD", runtime_env=passed_on(variables))(Answering)
-    return lambda: Actor(ray, made.remote(), settings)
+    return lambda: RemoteExpert(ray, made.remote(), settings)
 
 
 @final
-class Actor:
+class RemoteExpert:
     """A worker on the cluster."""
 
-    def __init__(self, ray: Any, handle: Any, settings: str):
+    def __init__(self, ray: ModuleType, handle: Any, settings: str):
         self._ray, self._handle = ray, handle
         try:
             raised(self._call(handle.begin.remote(settings), STARTING))

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
 import numpy as np
 
 from ..asking import Gate
-from ..envs.gymnasium import Seen, VectorEnv, derive, raise_broken
+from ..envs.gymnasium import Observed, VectorEnv, derive, raise_broken
 from ..envs.pictures import Scene
 from ..envs.pure import PureVector
 from ..errors import UserError, failure
 from ..experts import Expert
-from ..policies import Actions, History, Recalled, require_finite
-from ..policies import Seen as Sees
+from ..policies import Actions, History, Recalled, Seen, require_finite
 from ..policies.acting import Actor
 from ..progress import COLLECTING
 from ..samples import TERMINATED, TRUNCATED, Labels, Path
@@ -71,7 +70,7 @@ class Episodes:
         self,
         env: VectorEnv,
         count: int,
-        observations: Sees,
+        observations: Seen,
         actions: Actions,
         expert: Expert,
         seed: int,
@@ -118,17 +117,17 @@ class Episodes:
         """The seed of the episode under way in a slot."""
         return derive(self._seed, "collect", slot, int(self._episode[slot]))
 
-    def look(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
+    def look(self, slots: np.ndarray) -> tuple[Observed, np.ndarray]:
         """What the slots show, and as rows (n, width)."""
         if self.env.broken:
             raise_broken(self.env)
         seen, rows = self._shown(slots)
         if self._trails is not None:
-            seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
+            seen = Observed(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
         require_finite(rows)
         return seen, rows
 
-    def _shown(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
+    def _shown(self, slots: np.ndarray) -> tuple[Observed, np.ndarray]:
         """What the slots show, and as rows (n, width) that may be not finite."""
         seen, past = self.env.observe(slots), self.history
         return seen, self.observations.rows(seen.batch) if past is None else past.see(slots, seen.batch)
@@ -232,7 +231,7 @@ class Episodes:
         return len(actions) if remembers else 0
 
 
-def drawn(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.ndarray:
+def draw_expert_steps(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.ndarray:
     """In which steps of a round the expert acts, (size,): with probability β, drawn for every step. The first
     `begun` steps are labels from before a break and count as the expert's. spent: the round's labels are
     limited (`plan.labels`), and the policy acts once they are used up.
@@ -245,7 +244,7 @@ def drawn(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.n
     return by_expert & (np.cumsum(by_expert) <= plan.labels) if spent else by_expert
 
 
-def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
+def draw_noise(student: Understudy, plan: Plan) -> np.ndarray | None:
     """What is added to the policy's outputs in a round, (size, k): Gaussian (Box) or Gumbel on the logits
     (choices); None where nothing is.
     """
@@ -285,20 +284,20 @@ class Driver:
         self.path = path
         path.recover(found[: plan.size])
         limited = student.timetable.budget is not None
-        path.by_expert[:] = drawn(plan, student.spec.seed, begun=path.begun, spent=limited)
-        self._noise = noise_of(student, plan)
+        path.by_expert[:] = draw_expert_steps(plan, student.spec.seed, begun=path.begun, spent=limited)
+        self._noise = draw_noise(student, plan)
         self._gate = student.gate() if student.spec.moment == "spot" else None
         self._actor: Actor | None = None
         self.episodes.driven[:] = False
         self.asked = path.begun
         asked = self._remembers or self._gate is not None or path.by_expert[path.begun :].any()
-        self._alone = not asked  # nobody but the policy acts, and nothing is asked on the way
+        self._policy_only = not asked  # nobody but the policy acts, and nothing is asked on the way
         return path
 
-    def act(self, slots: np.ndarray, seen: Seen, rows: np.ndarray) -> np.ndarray:
+    def act(self, slots: np.ndarray, seen: Observed, rows: np.ndarray) -> np.ndarray:
         """The actions (n, …) in these slots, which show `seen`, as rows (n, width)."""
-        path, here = self.path, slice(self.path.row, self.path.row + len(rows))
-        if self._alone:
+        path, here = self.path, slice(self.path.filled, self.path.filled + len(rows))
+        if self._policy_only:
             self._wait(seen, range(here.start, here.stop))
             return self._policy(slots, rows, here)
         if self._gate is not None:
@@ -360,7 +359,7 @@ class Driver:
         return np.asarray(labels.values).astype(acts.dtype).reshape(-1, *acts.shape)
 
     def _take_over(
-        self, gate: tuple[Gate | None, int], slots: np.ndarray, seen: Seen, rows: np.ndarray, here: slice
+        self, gate: tuple[Gate | None, int], slots: np.ndarray, seen: Observed, rows: np.ndarray, here: slice
     ) -> None:
         """Enters where the expert takes over in this step."""
         rule, most = gate
@@ -373,7 +372,7 @@ class Driver:
         self.episodes.driven[slots] = drives & (np.cumsum(drives) <= left)
         self.path.by_expert[here] = self.episodes.driven[slots]
 
-    def _wait(self, seen: Seen, index: np.ndarray | range) -> None:
+    def _wait(self, seen: Observed, index: np.ndarray | range) -> None:
         """Keeps states to ask about after the round. If they would exceed the memory limit, those kept so far
         are asked about now (their rows are in the path already).
         """
@@ -381,7 +380,7 @@ class Driver:
         if self._most is not None and waiting >= self._most:
             self.labelling.answer(self.path, np.ones(self.path.size), last=False)
         infos = copy.deepcopy(seen.infos) if self._infos else ()  # environments may write over them
-        self.path.waiting.append((Seen(seen.batch, infos), index))
+        self.path.waiting.append((Observed(seen.batch, infos), index))
 
 
 @final
@@ -405,14 +404,14 @@ class HostCollector:
         episodes, driver, size = self.episodes, self.driver, plan.size
         path, self._found = driver.begin(plan, self._found), ()
         episodes.begin()
-        while path.row < size:
+        while path.filled < size:
             # The last step of a round may be played in some of the slots only.
-            slots = episodes.slots[: size - path.row]
+            slots = episodes.slots[: size - path.filled]
             seen, rows = episodes.look(slots)
             actions = driver.act(slots, seen, rows)
             path.record(rows, actions, *episodes.step(slots, rows, actions))
             if tick is not None:
-                tick(COLLECTING, path.row, driver.asked)
+                tick(COLLECTING, path.filled, driver.asked)
         if episodes.env.broken:
             raise_broken(episodes.env)
         path.settle()

@@ -31,9 +31,9 @@ from ..programs import apart, architecture, keys_again, kind, over_devices, plai
 from ..progress import COLLECTING
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
-from ..together import Call, alone
-from .collect import Slot, Tick, drawn, noise_of
-from .evaluate import LIMIT, Asked, Evaluation, endless
+from ..together import Call, call_alone
+from .collect import Slot, Tick, draw_expert_steps, draw_noise
+from .evaluate import STEP_LIMIT, EpisodeSet, Evaluation, endless
 from .world import World
 
 POLICY, TAUGHT, RANDOM = range(3)
@@ -75,7 +75,7 @@ class Lanes(NamedTuple):
     past: Past | None
 
 
-class Actor(NamedTuple):
+class ActorArrays(NamedTuple):
     """A policy's numbers: parameters, and the shift and scale of its inputs."""
 
     params: Params
@@ -83,7 +83,7 @@ class Actor(NamedTuple):
     scale: Array
 
 
-Arguments = tuple[Actor | Lanes | Array | np.ndarray | np.generic | None, ...]
+Arguments = tuple[ActorArrays | Lanes | Array | np.ndarray | np.generic | None, ...]
 """What a program of one run takes."""
 
 
@@ -102,7 +102,7 @@ Played = tuple[Array, Array, Array, Array]
 """Returns and lengths of episodes, and which have ended and were finite."""
 Playing = tuple[State, Array, Array, Array, Array, Past | None, Array]
 """Episodes under way: their states, returns and lengths, which go on and are finite, past and memory."""
-Given = tuple[Actor, np.ndarray, np.signedinteger, np.unsignedinteger]
+Given = tuple[ActorArrays, np.ndarray, np.signedinteger, np.unsignedinteger]
 """What an evaluation takes: who acts, the seed, who plays, the number of the evaluation."""
 
 
@@ -169,7 +169,9 @@ class Kit:
     def _begun(self, seed: Array, episode: Array) -> State:
         return self._reset(derived(seed, "collect", jnp.arange(len(episode)), episode))
 
-    def outputs(self, policy: Policy, actor: Actor, memory: Array, inputs: Array) -> tuple[Array, Array]:
+    def outputs(
+        self, policy: Policy, actor: ActorArrays, memory: Array, inputs: Array
+    ) -> tuple[Array, Array]:
         """The memory after these rows, (e, memory), and the outputs."""
         if inputs.dtype.kind == "f":
             inputs = (inputs - actor.mean) / actor.scale
@@ -178,7 +180,7 @@ class Kit:
                 return policy.step(actor.params, memory, inputs)
             return memory, policy.apply(actor.params, inputs)
 
-    def _warm(self, policy: Policy, actor: Actor, past: Past | None) -> Array:
+    def _warm(self, policy: Policy, actor: ActorArrays, past: Past | None) -> Array:
         """What a policy remembers at the beginning of a round: of the last rows, by its new parameters."""
         memory = jnp.zeros((self.envs, policy.memory))
         if past is None or not policy.memory:
@@ -186,7 +188,7 @@ class Kit:
         last = jnp.swapaxes(past.kept, 0, 1)
         return jax.lax.scan(lambda m, rows: (self.outputs(policy, actor, m, rows)[0], None), memory, last)[0]
 
-    def taught(self, observation: Nested) -> tuple[Array, Array]:
+    def _ask_expert(self, observation: Nested) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""
         assert self.expert.pure is not None  # see `possible`
         with jax.default_matmul_precision("highest"):
@@ -220,7 +222,7 @@ class Kit:
         self,
         policy: Policy,
         size: int,
-        actor: Actor,
+        actor: ActorArrays,
         lanes: Lanes,
         seed: Array,
         by_expert: Array,
@@ -233,7 +235,7 @@ class Kit:
         ) -> tuple[tuple[Lanes, Array], tuple[tuple[Array, ...], Array]]:
             (lanes, memory), (number, driven, loud) = carry, given
             inputs = self._rows(lanes.state.observation, lanes.past)
-            wanted, shown = self.taught(lanes.state.observation)
+            wanted, shown = self._ask_expert(lanes.state.observation)
             memory, outputs = self.outputs(policy, actor, memory, inputs)
             played = self.actions.plays(outputs if loud is None else outputs + loud)
             action = chosen(driven, shown, played)
@@ -286,7 +288,7 @@ class Kit:
         pool.shutdown(wait=False)
         shapes = jax.tree.map(jnp.shape, given)
 
-        def ready(*now: Actor | Array | np.ndarray | np.generic) -> Played:
+        def ready(*now: ActorArrays | Array | np.ndarray | np.generic) -> Played:
             return (program.result() if jax.tree.map(jnp.shape, now) == shapes else play)(*now)
 
         key = next(key for key, made in self._made.items() if made is play)
@@ -297,7 +299,7 @@ class Kit:
         policy: Policy,
         episodes: int,
         limit: int | None,
-        actor: Actor,
+        actor: ActorArrays,
         seed: Array,
         player: Array,
         number: Array,
@@ -316,7 +318,7 @@ class Kit:
         def going(carry: Playing) -> Array:
             _, _, lengths, live, sound, _, _ = carry
             more = (live & sound).any()
-            return more & (lengths.max() < LIMIT) if limit is None else more
+            return more & (lengths.max() < STEP_LIMIT) if limit is None else more
 
         def turn(carry: Playing) -> Playing:
             state, returns, lengths, live, sound, past, memory = carry
@@ -324,7 +326,7 @@ class Kit:
             memory, outputs = self.outputs(policy, actor, memory, inputs)
             own = jax.lax.cond(player == RANDOM, drawn, lambda _: outputs, lengths.max())
             own = self.actions.plays(own)
-            action = jnp.where(player == TAUGHT, self.taught(state.observation)[1], own)
+            action = jnp.where(player == TAUGHT, self._ask_expert(state.observation)[1], own)
             if inputs.dtype.kind == "f":
                 sound &= jnp.isfinite(inputs).all(axis=1) | ~live
             new = self._step(state, action)
@@ -349,7 +351,7 @@ class DeviceCollector:
 
     few = 1 << 30
 
-    def __init__(self, world: World, student: Understudy, expert: Expert, call: Call = alone):
+    def __init__(self, world: World, student: Understudy, expert: Expert, call: Call = call_alone):
         parts = student.parts
         seen = parts.observations
         burn = getattr(student.game.policy, "burn", 0)
@@ -369,8 +371,8 @@ class DeviceCollector:
         self._foresee()
         student, size = self.student, plan.size
         path = student.path(size, self._envs)
-        by_expert = drawn(plan, self.spec.seed, spent=student.timetable.budget is not None)
-        noise = noise_of(student, plan)
+        by_expert = draw_expert_steps(plan, self.spec.seed, spent=student.timetable.budget is not None)
+        noise = draw_noise(student, plan)
         policy, params = student.acting()
         if self._lanes is None:
             self._lanes = over_devices(self._kit.first(self._seed))
@@ -387,7 +389,12 @@ class DeviceCollector:
         if not counts["finite"]:
             raise UserError("environment: an observation or label is not finite.")
         path.inputs, path.targets, path.executed = gathered.inputs, gathered.targets, gathered.executed
-        path.rewards, path.flags, path.row, path.by_expert = gathered.rewards, gathered.flags, size, by_expert
+        path.rewards, path.flags, path.filled, path.by_expert = (
+            gathered.rewards,
+            gathered.flags,
+            size,
+            by_expert,
+        )
         path.known = Counts(float(by_expert.mean()), int(counts["handovers"]), int(counts["episodes"]))
         if tick is not None:
             tick(COLLECTING, size, size)
@@ -398,10 +405,10 @@ class DeviceCollector:
         that takes long.
         """
         student = self.student
-        if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:
+        if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not call_alone:
             return
         policy, args, episodes = self._playing(
-            student.shown(), (self.spec.seed, student.timetable.looks, 0), POLICY
+            student.shown(), EpisodeSet(self.spec.seed, student.timetable.looks, 0), POLICY
         )
         if episodes:
             self._kit.compile_aside(policy, episodes, self.spec.episode_limit, True, args)
@@ -411,24 +418,26 @@ class DeviceCollector:
         missing = [(0, -len(values) % self._envs)] + [(0, 0)] * (values.ndim - 1)
         return np.pad(values, missing).reshape(-1, self._envs, *values.shape[1:])
 
-    def _actor(self, params: Params) -> Actor:
+    def _actor(self, params: Params) -> ActorArrays:
         # Thousands of environments act in single precision, whatever their policy is solved in.
         seen = self.student.normaliser
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
-        return Actor(single, jnp.asarray(seen.mean, jnp.float32), jnp.asarray(seen.scale, jnp.float32))
+        return ActorArrays(single, jnp.asarray(seen.mean, jnp.float32), jnp.asarray(seen.scale, jnp.float32))
 
-    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+    def of_policy(self, shown: tuple[Policy, Params], asked: EpisodeSet) -> Evaluation:
         return self._evaluate(shown, asked, POLICY)
 
-    def of_expert(self, asked: Asked) -> Evaluation:
+    def of_expert(self, asked: EpisodeSet) -> Evaluation:
         # Through the program of the policy, whose answers it does not take: a second program would take as
         # long to compile as the first.
         return self._evaluate(self.student.shown(), asked, TAUGHT)
 
-    def of_random(self, asked: Asked) -> Evaluation:
+    def of_random(self, asked: EpisodeSet) -> Evaluation:
         return self._evaluate(self.student.shown(), asked, RANDOM)
 
-    def _playing(self, shown: tuple[Policy, Params], asked: Asked, player: int) -> tuple[Policy, Given, int]:
+    def _playing(
+        self, shown: tuple[Policy, Params], asked: EpisodeSet, player: int
+    ) -> tuple[Policy, Given, int]:
         """The policy whose program plays these episodes, its arguments, and how many it plays: as many in
         looks as in the last evaluation, since more of them take no longer and another program would.
         """
@@ -441,7 +450,7 @@ class DeviceCollector:
             episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
         )
 
-    def _evaluate(self, shown: tuple[Policy, Params], asked: Asked, player: int) -> Evaluation:
+    def _evaluate(self, shown: tuple[Policy, Params], asked: EpisodeSet, player: int) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""
         policy, args, most = self._playing(shown, asked, player)
         seed, episodes, number = asked

@@ -16,11 +16,20 @@ import numpy as np
 
 from .. import intervals
 from ..defaults import COURSE, SURE
-from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
+from ..envs.gymnasium import STREAMS, Maker, Observed, VectorEnv, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, failure
 from ..nested import stack, take
-from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, TrainedPolicy, require_finite
-from ..policies import Seen as Sees
+from ..policies import (
+    Actions,
+    History,
+    Normaliser,
+    Params,
+    Policy,
+    Recalled,
+    Seen,
+    TrainedPolicy,
+    require_finite,
+)
 from ..policies.acting import Actor
 from ..policies.sight import Sight
 from ..progress import EVALUATING, KEEPING, TRAINING
@@ -31,19 +40,19 @@ from .world import World
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..nested import Nested
+    from ..nested import Info, Nested
     from ..spec import Setting
     from ..student import Row
     from .proof import Proof
 
-LIMIT = 100_000
+STEP_LIMIT = 100_000
 JUDGED = 0, 1 << 31
 """Seed and number of the final evaluation of every run and its expert. No other evaluation uses them."""
 LANES = 10
 """Most episodes that are played side by side."""
 LOOKED = tuple((1 << 30) + k for k in range(1 + SURE))
 """Evaluation numbers of the race in which a run chooses its best policy, one per portion of episodes."""
-FEW = 3
+FEW_EPISODES = 3
 """Episodes that show whether a policy is far behind."""
 PRECISE = 0.01
 """A share of a mean return. No more episodes are needed once the standard error is at most this share; a
@@ -51,10 +60,16 @@ policy that is behind another by at most this share counts as equally good.
 """
 NEAR = 0.2
 """A policy whose mean return is behind the expert's by more than this share of it needs no second look."""
-Asked = tuple[int, int, int]
-"""Which episodes are played: a seed, how many, and the number of the evaluation."""
-Act = Callable[[Seen, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
+Act = Callable[[Observed, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
 """``(seen, lanes, fresh) -> actions``: lanes (n,) are numbers, fresh (n,) is True where an episode begins."""
+
+
+class EpisodeSet(NamedTuple):
+    """Which episodes are played: a seed, how many, and the number of the evaluation."""
+
+    seed: int
+    episodes: int
+    number: int
 
 
 class Evaluation(NamedTuple):
@@ -139,7 +154,7 @@ def judged(mine: Evaluation | None, theirs: Evaluation | None) -> dict[str, floa
 def endless(name: str) -> UserError:
     """That an episode of this environment does not end."""
     return UserError(
-        f"env: an evaluation episode of {name} has lasted {LIMIT} steps and the environment has no "
+        f"env: an evaluation episode of {name} has lasted {STEP_LIMIT} steps and the environment has no "
         "limit; give one with episode_limit, as in --episode-limit 1000 (a run is resumed with it)."
     )
 
@@ -147,7 +162,7 @@ def endless(name: str) -> UserError:
 def play_episodes(
     env: VectorEnv,
     name: str,
-    asked: Asked,
+    asked: EpisodeSet,
     act: Act,
     *,
     stream: str = "evaluate",
@@ -159,8 +174,8 @@ def play_episodes(
     """Whole episodes, those that `asked` says, side by side in `lanes` slots of `env`.
 
     Episode j is seeded by (its seed, stream, number, j), so lanes do not change the result. An episode ends
-    after `limit` steps; without such a limit one of `LIMIT` steps is an error. `progress` is called with the
-    number of episodes that have ended, `on_reset` before one begins.
+    after `limit` steps; without such a limit one of `STEP_LIMIT` steps is an error. `progress` is called with
+    the number of episodes that have ended, `on_reset` before one begins.
     """
     seed, episodes, number = asked
     seeds = [derive(seed, stream, number, j) for j in range(episodes)]
@@ -190,7 +205,7 @@ def play_episodes(
         over = terminated | truncated
         if limit is not None:
             over |= steps[slots] >= limit
-        elif steps.max() >= LIMIT:
+        elif steps.max() >= STEP_LIMIT:
             raise endless(name)
         if over.any():
             done = slots[over]
@@ -204,7 +219,7 @@ def play_episodes(
     return Evaluation(returns, lengths, np.asarray(seeds))
 
 
-Look = Callable[[Seen, np.ndarray, np.ndarray, np.ndarray], None]
+Look = Callable[[Observed, np.ndarray, np.ndarray, np.ndarray], None]
 """Called as ``look(seen, rows, lanes, fresh)``: an `Act`'s arguments, with the encoded rows (n, width)."""
 
 
@@ -212,7 +227,7 @@ def by_policy(
     policy: Policy,
     params: Params,
     normaliser: Normaliser,
-    seen: Sees,
+    seen: Seen,
     actions: Actions,
     lanes: int,
     look: Look | None = None,
@@ -221,7 +236,7 @@ def by_policy(
     actor = Actor(policy, params, normaliser, lanes)
     history = History(seen, lanes) if isinstance(seen, Recalled) else None
 
-    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    def act(shown: Observed, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         if history is None:
             rows = seen.rows(shown.batch)
         else:
@@ -237,15 +252,15 @@ def by_policy(
     return act
 
 
-def by_chance(actions: Actions, asked: Asked) -> Act:
+def by_chance(actions: Actions, asked: EpisodeSet) -> Act:
     """Random actions: uniform within their bounds, or among the choices; those of an episode are its own."""
     lanes: dict[int, np.random.Generator] = {}
     begun = 0
 
-    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+    def act(shown: Observed, slots: np.ndarray, fresh: np.ndarray) -> Any:
         nonlocal begun
         for slot in slots[fresh].tolist():  # as `play_episodes` begins them
-            lanes[slot] = np.random.default_rng(derive(asked[0], "random", asked[2], begun))
+            lanes[slot] = np.random.default_rng(derive(asked.seed, "random", asked.number, begun))
             begun += 1
         drawn = np.stack([lanes[slot].random(actions.outputs) for slot in slots.tolist()])
         return actions.plays(actions.spread(drawn))
@@ -276,15 +291,15 @@ class Arena(Protocol):
 
     few: int
 
-    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+    def of_policy(self, shown: tuple[Policy, Params], asked: EpisodeSet) -> Evaluation:
         """The episodes of a policy that the student has learnt."""
         ...
 
-    def of_expert(self, asked: Asked) -> Evaluation:
+    def of_expert(self, asked: EpisodeSet) -> Evaluation:
         """Those of the expert."""
         ...
 
-    def of_random(self, asked: Asked) -> Evaluation:
+    def of_random(self, asked: EpisodeSet) -> Evaluation:
         """Those of random actions, which have bounds or are choices."""
         ...
 
@@ -297,7 +312,7 @@ class Stage:
     world.
     """
 
-    few = FEW
+    few = FEW_EPISODES
 
     def __init__(
         self,
@@ -312,46 +327,50 @@ class Stage:
         self._expert = student.parts.expert
         self._lent, self._opened = dict[int, VectorEnv](), opened
 
-    def of_policy(self, shown: tuple[Policy, Params], asked: Asked, look: Look | None = None) -> Evaluation:
+    def of_policy(
+        self, shown: tuple[Policy, Params], asked: EpisodeSet, look: Look | None = None
+    ) -> Evaluation:
         parts, normaliser = self._student.parts, self._student.normaliser
         about = *shown, normaliser, parts.observations, parts.actions
         return self._play(asked, lambda lanes: by_policy(*about, lanes, look), deterministic=True)
 
-    def of_expert(self, asked: Asked) -> Evaluation:
+    def of_expert(self, asked: EpisodeSet) -> Evaluation:
         def play() -> Evaluation:
             hook = self._expert.on_reset
             deterministic = self._expert.deterministic and hook is None
             try:
-                return self._play(asked, lambda lanes: self._taught, deterministic=deterministic, hook=hook)
+                return self._play(
+                    asked, lambda lanes: self._expert_actions, deterministic=deterministic, hook=hook
+                )
             except Exception as error:
                 raise failure("expert", error) from error
 
         return self._once("expert", asked, play)
 
-    def of_random(self, asked: Asked) -> Evaluation:
+    def of_random(self, asked: EpisodeSet) -> Evaluation:
         act = by_chance(self._student.parts.actions, asked)
         return self._once("random", asked, lambda: self._play(asked, lambda lanes: act, deterministic=True))
 
-    def _once(self, who: str, asked: Asked, play: Callable[[], Evaluation]) -> Evaluation:
+    def _once(self, who: str, asked: EpisodeSet, play: Callable[[], Evaluation]) -> Evaluation:
         """What is the same in all runs of a world is played once."""
         known, same = self._world.cache, (who, asked, self._limit)
         if same not in known:
             known[same] = play()
         return known[same]
 
-    def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    def _expert_actions(self, seen: Observed, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         return self._expert.act(seen.batch, seen.infos)
 
     def _play(
         self,
-        asked: Asked,
+        asked: EpisodeSet,
         act: Callable[[int], Act],
         *,
         deterministic: bool,
         hook: Callable[[], None] | None = None,
     ) -> Evaluation:
         """`act(lanes)` plays in so many slots; deterministic: it does the same in any number of them."""
-        lanes = min(asked[1], LANES) if deterministic and self._light else 1
+        lanes = min(asked.episodes, LANES) if deterministic and self._light else 1
         if lanes not in self._lent:
             self._lent[lanes] = self._opened.enter_context(self._world.lend(lanes))
         env, name = self._lent[lanes], self._world.make.name
@@ -381,7 +400,7 @@ class Judge:
         proof: Proof | None = None,
     ):
         self._tell = tell
-        self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
+        self.student, self.arena, self.spec, self.timetable = student, arena, student.spec, student.timetable
         self.proof = proof
         self.best: Best | None = None
         self.compared = self.calls = 0
@@ -391,7 +410,7 @@ class Judge:
     @property
     def chooses(self) -> bool:
         """Whether the best policy is kept, and not the last one."""
-        return self.plan.keep_best
+        return self.timetable.keep_best
 
     @property
     def kept_round(self) -> int:
@@ -410,7 +429,7 @@ class Judge:
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
-        last, chosen = len(self.plan.sizes), self.plan.evaluated
+        last, chosen = len(self.timetable.sizes), self.timetable.evaluated
         return self.student.round in chosen or (self.student.finished and last in chosen)
 
     def after(self, row: Row, clock: Callable[[str], None]) -> None:
@@ -432,7 +451,7 @@ class Judge:
         if best is not None and found is not None:  # the best is not tested twice
             seeds = np.zeros(0, np.int64)
             looked = Evaluation(best.returns, seeds, seeds) if best.round == student.round else None
-        theirs = None if looked is None or not self.chooses else self._taught(looked)
+        theirs = None if looked is None or not self.chooses else self._expert_returns(looked)
         if proof.looks_good(row, found, looked, theirs):
             if best is None:
                 self._complete(clock, EVALUATING)
@@ -448,11 +467,11 @@ class Judge:
         them, else on the first few.
         """
         self._complete(clock, EVALUATING)
-        count = self.plan.judging if self.student.finished else self.plan.looks
-        found = self.arena.of_policy(self.student.shown(), (JUDGED[0], count, JUDGED[1]))
+        count = self.timetable.judging if self.student.finished else self.timetable.looks
+        found = self.arena.of_policy(self.student.shown(), EpisodeSet(JUDGED[0], count, JUDGED[1]))
         self.evaluation = found if self.student.finished else self.evaluation
         # As many as in every other row: then an extended run has the ledger of one that never stopped.
-        return found.first(self.plan.looks)
+        return found.first(self.timetable.looks)
 
     def _race(self, clock: Callable[[str], None]) -> Evaluation:
         """Races the policy that acts and, if there is an ensemble, its mean; returns what the better had."""
@@ -473,28 +492,28 @@ class Judge:
                 break
             found = found.with_more(self.arena.of_policy(shown, portion))
         if not self._behind(found):
-            whole = len(found.returns) == sum(count for _, count, _ in asked)
+            whole = len(found.returns) == sum(portion.episodes for portion in asked)
             equal = whole and self._equal(found)
             self.best = Best(found.returns, self.student.round, members, equal)
         return found
 
-    def _portions(self) -> list[Asked]:
+    def _portions(self) -> list[EpisodeSet]:
         """The episodes of a race: a few, the rest of a look, and more looks."""
-        looks = self.plan.looks
+        looks = self.timetable.looks
         few = min(self.arena.few, looks)
         counts = few, looks - few, *(looks,) * (SURE - 1)
-        return [(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
+        return [EpisodeSet(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
 
     def _known(self, found: Evaluation) -> bool:
         """Whether these episodes are enough to know the mean: at least a look and as many as the best one
         played, and either precise, far behind the expert, or a whole course.
         """
         best, played = 0 if self.best is None else len(self.best.returns), len(found.returns)
-        if played < max(self.plan.looks, best):
+        if played < max(self.timetable.looks, best):
             return False
-        if played >= COURSE * self.plan.looks:
+        if played >= COURSE * self.timetable.looks:
             return True
-        theirs = self._taught(found)
+        theirs = self._expert_returns(found)
         return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
 
     def _behind(self, found: Evaluation) -> bool:
@@ -509,7 +528,7 @@ class Judge:
         both = min(len(found.returns), len(self.best.returns))
         gap = intervals.difference(found.returns[:both], self.best.returns[:both])
         tested = self.proof is not None and self.best.round in self.proof.tests
-        if tested or both < self.plan.looks:
+        if tested or both < self.timetable.looks:
             return gap.high < 0
         return not (gap.middle >= 0 or found.mean >= self.best.mean)
 
@@ -517,17 +536,17 @@ class Judge:
         """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
         far behind in none, since a policy that is quicker than the expert may fall now and then.
         """
-        theirs = self._taught(found)
+        theirs = self._expert_returns(found)
         if theirs is None or found.mean < theirs.mean() - _share(PRECISE, theirs):
             return False
         return bool((found.returns >= theirs - _share(NEAR, theirs)).all())
 
-    def _taught(self, found: Evaluation) -> np.ndarray | None:
+    def _expert_returns(self, found: Evaluation) -> np.ndarray | None:
         """The expert's returns in the same episodes of the race; None where it is not to be played, or where
         that might take long.
         """
         expert = self.student.parts.expert
-        if not expert.deterministic or not self.plan.measures(expensive=expert.workers is not None):
+        if not expert.deterministic or not self.timetable.measures(expensive=expert.workers is not None):
             return None
         theirs = np.zeros(0)
         for k, asked in enumerate(self._portions()):
@@ -545,8 +564,10 @@ class Judge:
             self._complete(clock, KEEPING)
         if self.proof is not None and open_test:
             self.proof.settle(self.shown, self.kept_round)
-        if self.evaluation is None and self.plan.judging:
-            self.evaluation = self.arena.of_policy(self.shown, (JUDGED[0], self.plan.judging, JUDGED[1]))
+        if self.evaluation is None and self.timetable.judging:
+            self.evaluation = self.arena.of_policy(
+                self.shown, EpisodeSet(JUDGED[0], self.timetable.judging, JUDGED[1])
+            )
         clock("evaluate")
 
     def _complete(self, clock: Callable[[str], None], then: str) -> None:
@@ -558,7 +579,7 @@ class Judge:
 
     def measure_expert(self, episodes: int, clock: Callable[[str], None]) -> None:
         """Plays the expert on the first of the episodes that judge the policy."""
-        self.expert_evaluation = self.arena.of_expert((JUDGED[0], episodes, JUDGED[1]))
+        self.expert_evaluation = self.arena.of_expert(EpisodeSet(JUDGED[0], episodes, JUDGED[1]))
         clock("evaluate")
 
 
@@ -606,7 +627,7 @@ def evaluate(
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     answer = acting(player)
 
-    def act(seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Sequence[ArrayLike]:
+    def act(seen: Observed, slots: np.ndarray, fresh: np.ndarray) -> Sequence[ArrayLike]:
         return [answer(take(seen.batch, 0), seen.infos[0])]
 
     slots = vector(make, 1, infos=True)
@@ -614,7 +635,7 @@ def evaluate(
         return play_episodes(
             slots,
             make.name,
-            (seed, episodes, number),
+            EpisodeSet(seed, episodes, number),
             act,
             stream=stream,
             limit=limit,
@@ -625,7 +646,7 @@ def evaluate(
         slots.close()
 
 
-def acting(player: Any) -> Callable[[Nested, Mapping[str, Any]], Any]:
+def acting(player: Any) -> Callable[[Nested, Info], Any]:
     """A player as a function of (observation, info); see `evaluate`. That of one which remembers, and so has
     an `on_reset`, is marked with `remembers`: it is asked about its own states alone.
     """
@@ -633,7 +654,7 @@ def acting(player: Any) -> Callable[[Nested, Mapping[str, Any]], Any]:
     if hasattr(player, "label") or hasattr(player, "act"):
         alone = not hasattr(player, "label")  # an expert takes batches
 
-        def act(observation: Nested, info: Mapping[str, Any]) -> ArrayLike:
+        def act(observation: Nested, info: Info) -> ArrayLike:
             return player.act(observation) if alone else player.act(stack([observation]), [info])[0]
 
         act.remembers = getattr(player, "on_reset", None) is not None  # type: ignore[attr-defined]

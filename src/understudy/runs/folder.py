@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 SECONDS = ("round", *TIMES)
-SHARE = 100
+SPACING = 100
 """With a pace: a round is kept only after this many times the seconds that the last keeping took."""
 
 
@@ -242,7 +242,7 @@ class Folder:
                 raise
             self._refused = True  # the disk does not take it; the run goes on
         now = time.monotonic()
-        self._due = now + (max(self.pace, SHARE * (now - began)) if self.pace else 0.0)
+        self._due = now + (max(self.pace, SPACING * (now - began)) if self.pace else 0.0)
 
     def commit(self, run: Run) -> None:
         """Makes the last round count, and all rounds since the last commit with it."""
@@ -254,7 +254,7 @@ class Folder:
             laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
             self._sums.append("times.csv", "".join(map(csv_line, laps)))
             if student.by_expert:
-                listed_rows = [row for row in student.by_expert if row["round"] > self.round]
+                listed_rows = [row for row in student.by_expert if int(row["round"]) > self.round]
                 self._sums.append("experts.csv", "".join(csv_line(row.values()) for row in listed_rows))
             judge.policy.save(self.path / "next" / "policy")
             arrays, plain = student.arrays()
@@ -297,7 +297,7 @@ class Folder:
                     {k: float(v) for k, v in laps.items() if k in TIMES}
                     for laps in disk.read_csv(self.path / "times.csv", "run")
                 ]
-                run.measuring += plain["measuring"]
+                run.calls_before += plain["measuring"]
                 run.judge.compared = plain["compared"]
                 if plain["best"] is not None:
                     number, equal = plain["best"]
@@ -367,10 +367,10 @@ LAST = ("episodes", "expert_episodes", "episode_limit", "resolved ensemble")
 """Those among them that change the last evaluation."""
 
 
-def resuming(value: bool | str | None) -> frozenset[str]:
+def parse_resume(value: bool | str | None) -> frozenset[str]:
     """The ways to resume that a value names: none for False, the exact one for True.
 
-    >>> sorted(resuming("new-episode,other-machine")), resuming(False)
+    >>> sorted(parse_resume("new-episode,other-machine")), parse_resume(False)
     (['new-episode', 'other-machine'], frozenset())
     """
     if isinstance(value, bool) or value is None:
@@ -381,7 +381,7 @@ def resuming(value: bool | str | None) -> frozenset[str]:
     return frozenset(ways)
 
 
-def resumed(path: str | os.PathLike[str], given: Mapping[str, Setting]) -> dict[str, Setting]:
+def merge_settings(path: str | os.PathLike[str], given: Mapping[str, Setting]) -> dict[str, Setting]:
     """The settings that are given, over those that the run in a folder was begun with. Where there is no run
     yet, those that are given, which must have an environment.
     """
@@ -401,7 +401,7 @@ def resumed(path: str | os.PathLike[str], given: Mapping[str, Setting]) -> dict[
     return {name: value for name, value in begun_with.items() if name in FIELDS and value is not None} | given
 
 
-def begun(path: str | os.PathLike[str] | None) -> dict[str, Setting]:
+def settings_at_start(path: str | os.PathLike[str] | None) -> dict[str, Setting]:
     """What the run in a folder was begun with (see `defaults.resolve`); nothing where there is none."""
     if path is None or not (Path(path) / "config.json").is_file():
         return {}

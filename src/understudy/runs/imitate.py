@@ -18,7 +18,7 @@ from ..errors import interruptible
 from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
-from .evaluate import LIMIT
+from .evaluate import STEP_LIMIT
 from .proof import longest_episode
 from .record import Record
 from .run import Run
@@ -141,8 +141,14 @@ def _bar(title: str, run: Run) -> Rounds:
         work.append(here)
     judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
     last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
-    how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
-    return Rounds(title, [*work, last], known=known, **how)
+    return Rounds(
+        title,
+        [*work, last],
+        known=known,
+        rounds=len(plan.rounds),
+        rows=student.rows,
+        search=spec.comparator_steps,
+    )
 
 
 def _kind(spec: RunSpec) -> str:
@@ -202,7 +208,7 @@ def _warn_endless(run: Run) -> None:
         return
     what = (
         "and it has no limit of its own; an evaluation stops with an error after "
-        f"{LIMIT:,} steps of one episode, unless episode_limit (--episode-limit N) ends it before"
+        f"{STEP_LIMIT:,} steps of one episode, unless episode_limit (--episode-limit N) ends it before"
     )
     if limit is not None:
         if longest_episode({"env_kwargs": run.spec.env_kwargs, "episode_limit": None}, name):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 import numpy as np
 
 from ..defaults import Limits, Timetable
-from ..envs.gymnasium import Seen
+from ..envs.gymnasium import Observed
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..experts.callables import in_thread, outcomes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..nested import Info, Nested
 
-CHUNK = 32
+STATES_A_CALL = 32
 """States in one call of a quick expert, so a kill loses the answers of at most so many states."""
 MOST_FAILURES = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
@@ -66,7 +66,7 @@ class Labelling(Protocol):
         """Round `number` begins."""
         ...
 
-    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+    def label(self, seen: Observed, rows: np.ndarray, *, live: bool = False) -> Labels:
         """The labels of n states: what they show, and their encoded inputs (n, width). `live`: the
         environments wait for them.
         """
@@ -97,14 +97,14 @@ def labelling(
     return Slow(expert, journal, timeout, retries, progress)
 
 
-def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
+def waiting(path: Path, weights: np.ndarray) -> tuple[Observed, np.ndarray]:
     """The states of a path that wait for a label and have a weight (m,), and which samples they are; all are
     taken off the path.
     """
     path.settle()
     looks, path.waiting = path.waiting, []
     if not looks:
-        return Seen((), ()), np.zeros(0, int)
+        return Observed((), ()), np.zeros(0, int)
     batches, infos, indices = list["Nested"](), list["Info"](), list[np.ndarray | range]()
     for seen, index in looks:
         batches.append(seen.batch)
@@ -112,16 +112,16 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
         indices.append(index)
     places = np.concatenate(indices)
     chosen = np.flatnonzero(weights[places] > 0)
-    seen = Seen(join(batches), infos)
+    seen = Observed(join(batches), infos)
     return seen if len(chosen) == len(places) else some_of(seen, chosen), places[chosen]
 
 
-def some_of(seen: Seen, chosen: np.ndarray | Sequence[int]) -> Seen:
+def some_of(seen: Observed, chosen: np.ndarray | Sequence[int]) -> Observed:
     """What some of the states show."""
-    return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
+    return Observed(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
 
 
-def keys_of(seen: Seen, count: int, infos: bool) -> list[bytes]:
+def keys_of(seen: Observed, count: int, infos: bool) -> list[bytes]:
     """Digests of states."""
     return [key_of((take(seen.batch, i), seen.infos[i] if infos else ())) for i in range(count)]
 
@@ -139,7 +139,7 @@ def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labe
     return Labels(values, answered, new & answered)
 
 
-def asked_of(expert: Expert, seen: Seen) -> np.ndarray | None:
+def asked_of(expert: Expert, seen: Observed) -> np.ndarray | None:
     """With several experts, the number of the expert that labels each state (n,); None with one."""
     return None if expert.route is None else expert.route(*seen)
 
@@ -154,7 +154,7 @@ class Quick:
         self.journal = None if journal is None or journal.path is None else journal
         self._seconds, self._labels, self.expensive = 0.0, 0, False
         self._number, self._visits = 0, Counter[bytes]()
-        self._first: list[tuple[Seen, np.ndarray]] = []
+        self._first: list[tuple[Observed, np.ndarray]] = []
         self._room = 0  # states that may still be remembered there
         self._warned = False  # that its answers differ
 
@@ -168,18 +168,18 @@ class Quick:
 
     def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         seen, places = waiting(path, weights)
-        for at in range(0, len(places), CHUNK):
-            chunk = places[at : at + CHUNK]
-            part = some_of(seen, range(at, at + len(chunk))) if len(places) > CHUNK else seen
+        for at in range(0, len(places), STATES_A_CALL):
+            chunk = places[at : at + STATES_A_CALL]
+            part = some_of(seen, range(at, at + len(chunk))) if len(places) > STATES_A_CALL else seen
             path.enter(chunk, self.label(part, path.inputs[chunk]))
         if last and self._first and not self._number & (self._number - 1):  # after rounds 1, 2, 4, 8, …
             self._ask_again()
 
-    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+    def label(self, seen: Observed, rows: np.ndarray, *, live: bool = False) -> Labels:
         by = asked_of(self.expert, seen)
         return self._answered(seen, rows)._replace(by=by)
 
-    def _answered(self, seen: Seen, rows: np.ndarray) -> Labels:
+    def _answered(self, seen: Observed, rows: np.ndarray) -> Labels:
         journal = self.journal
         if journal is None:
             return Labels.of(self._call(seen))
@@ -201,7 +201,7 @@ class Quick:
         self._visits[key] += 1
         return key_of(key, f"{self._number} {self._visits[key]}".encode())
 
-    def _call(self, seen: Seen) -> np.ndarray:
+    def _call(self, seen: Observed) -> np.ndarray:
         began = time.perf_counter()
         try:
             given = self.expert.label(*seen)
@@ -322,13 +322,13 @@ class Slow:
     def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         answer_at_once(self, path, weights)
 
-    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+    def label(self, seen: Observed, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
         by = asked_of(self.expert, seen)
         return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))._replace(by=by)
 
     def _put(
-        self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]
+        self, seen: Observed, rows: np.ndarray, keys: list[bytes], asked: list[int]
     ) -> dict[int, np.ndarray]:
         labels: dict[int, np.ndarray] = {}
         size, done = self.expert.batch, 0
@@ -390,7 +390,7 @@ class Human:
     def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         answer_at_once(self, path, weights)
 
-    def takes_over(self, seen: Seen) -> bool:
+    def takes_over(self, seen: Observed) -> bool:
         """Whether they drive in this state. A round that a break has cut short is played again first: they
         drive where they drove then.
         """
@@ -398,7 +398,7 @@ class Human:
             return keys_of(seen, 1, False)[0] in self._replayed
         return bool(self._person.takes_over(seen))
 
-    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+    def label(self, seen: Observed, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), False)
 
         def put(asked: list[int], known: bool) -> dict[int, np.ndarray]:

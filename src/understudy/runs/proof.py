@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import jax.numpy as jnp
@@ -21,12 +21,13 @@ import numpy as np
 
 from ..acceptance import Acceptance
 from ..asking.visited import largest, per_sample
-from ..envs.gymnasium import Seen, derive
+from ..disk import Json
+from ..envs.gymnasium import Observed, derive
 from ..errors import UserError
 from ..nested import join
 from ..policies import Params, Policy
 from ..student import Row, Understudy
-from .evaluate import JUDGED, LANES, Arena, Asked, Evaluation, Stage
+from .evaluate import JUDGED, LANES, Arena, EpisodeSet, Evaluation, Stage
 from .labelling import Labelling, some_of
 from .statement import Statement
 
@@ -40,7 +41,7 @@ MARGIN = 0.25
 """A policy is a candidate if its score is at least wanted + MARGIN·(1 − wanted)."""
 RISING = 0.1
 """A run was still getting better if its last third of rounds closed this share of the gap to the goal."""
-WIDE = 20.0
+EXACT_UP_TO = 20.0
 """A loss is tested exactly where the largest possible one is at most so many times the wanted one."""
 REWARDS = {
     "CartPole-v0": (0.0, 1.0),
@@ -80,7 +81,7 @@ class Proof:
             return 0.0, 1.0
         if self.goal.kind == "loss":
             top = largest(self.student.shown()[0], game.loss, self.student.parts.actions)
-            return None if top > WIDE * self.goal.wanted else (-top, 0.0)
+            return None if top > EXACT_UP_TO * self.goal.wanted else (-top, 0.0)
         return known_limits(spec.plain(), env)
 
     @property
@@ -118,7 +119,7 @@ class Proof:
         share = 1.0 if ordinary is None else float(row["samples"]) / ordinary
         return float(row["loss"]) / share <= (1.0 - MARGIN) * self.goal.wanted
 
-    def _see(self, returns: Any) -> None:
+    def _see(self, returns: Sequence[float] | np.ndarray) -> None:
         """Widens the range of the returns that were seen."""
         ends = (*(self._seen or ()), *(float(each) for each in returns if np.isfinite(each)))
         self._seen = (min(ends), max(ends)) if len(set(ends)) > 1 else self._seen
@@ -126,7 +127,7 @@ class Proof:
     @functools.cached_property
     def _judged(self) -> tuple[float, float]:
         """The mean returns of the expert and of random actions in the episodes that judge."""
-        asked = JUDGED[0], self.student.timetable.expert_episodes, JUDGED[1]
+        asked = EpisodeSet(JUDGED[0], self.student.timetable.expert_episodes, JUDGED[1])
         expert, chance = self.arena.of_expert(asked), self._random(asked)
         self._see((*expert.returns, *(() if chance is None else chance.returns)))
         theirs, least = expert.mean, 0.0 if chance is None else chance.mean
@@ -168,7 +169,7 @@ class Proof:
                 count = min(LANES, student.timetable.budget - student.labels)
             if (test.over if number is None else test.settled) or count < 1:
                 break
-            asked = student.spec.seed, count, first + chunk
+            asked = EpisodeSet(student.spec.seed, count, first + chunk)
             if goal.kind == "share":
                 self._add_episodes(test, shown, asked)
             else:
@@ -181,25 +182,25 @@ class Proof:
         goal, assumed = self.goal, self._limits is None
         return Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=limits, assumed=assumed)
 
-    def _add_episodes(self, test: Acceptance, shown: Shown, asked: Asked) -> None:
+    def _add_episodes(self, test: Acceptance, shown: Shown, asked: EpisodeSet) -> None:
         mine, theirs = self.arena.of_policy(shown, asked), self.arena.of_expert(asked)
         self.calls += int(theirs.lengths.sum())
         chance = self._random(asked)
         test.add(mine.returns, theirs.returns, None if chance is None else chance.returns)
 
-    def _random(self, asked: Asked) -> Evaluation | None:
+    def _random(self, asked: EpisodeSet) -> Evaluation | None:
         """The episodes of random actions; None where nobody can draw them."""
         actions = self.student.parts.actions
         return self.arena.of_random(asked) if actions.categorical or actions.bounded else None
 
-    def _answers(self, shown: Shown, asked: Asked) -> np.ndarray:
+    def _answers(self, shown: Shown, asked: EpisodeSet) -> np.ndarray:
         """The policy against the expert in one state of each of these episodes: whether they agree, or minus
         the loss. States without an answer are left out.
         """
         student, stage = self.student, self._stage()
         if student.on_device:  # its labels come with the round
             self._labelling.begin(student.round)
-        drawn = Drawn(asked)
+        drawn = OneStateAnEpisode(asked)
         stage.of_policy(shown, asked, drawn)
         found, rows = drawn.states()
         given = self._labelling.label(found, rows)
@@ -219,17 +220,17 @@ class Proof:
         """What the run says of its goal; `kept`: the round of the policy that is kept."""
         labels, number = self.student.labels, max(self.tests, default=0)
         test = self.tests.get(kept, self.tests.get(number))
-        about: dict[str, Any] = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
+        statement = functools.partial(
+            Statement, until=str(self.goal), labels=labels, candidates=len(self.tests)
+        )
         if test is None:
             text = f"not reached with {labels:,} labels: no policy looked good enough for a test"
             if self.goal.kind == "share" and self._mark == math.inf:
                 text = f"not tested with {labels:,} labels: the expert returns no more than random actions"
-            return Statement(
-                reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}", **about
-            )
+            return statement(reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}")
         score, reached = test.interval(), test.state == "accepted"
         text = test.sentence("the kept policy", labels)
-        return Statement(
+        return statement(
             reached=reached,
             score=score.middle,
             low=score.low,
@@ -238,7 +239,6 @@ class Proof:
             exact=test.exact,
             more=test.needed() - test.count,
             text=text if reached else f"{text}; {self._advice()}",
-            **about,
         )
 
     def _advice(self) -> str:
@@ -262,7 +262,7 @@ class Proof:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Json]:
         """All tests as plain data, from which `restore` goes on."""
         tests = [
             [
@@ -310,16 +310,16 @@ def longest_episode(settings: Mapping[str, Any], env: str) -> int:
 
 
 @final
-class Drawn:
+class OneStateAnEpisode:
     """One state of every episode, each of them with the same probability, and its row."""
 
-    def __init__(self, asked: Asked):
+    def __init__(self, asked: EpisodeSet):
         self._asked, self._begun = asked, 0
         self._lanes: dict[int, tuple[int, int, np.random.Generator]] = {}
-        self._kept: dict[int, tuple[Seen, np.ndarray]] = {}
+        self._kept: dict[int, tuple[Observed, np.ndarray]] = {}
 
-    def __call__(self, seen: Seen, rows: np.ndarray, slots: np.ndarray, fresh: np.ndarray) -> None:
-        seed, _, number = self._asked
+    def __call__(self, seen: Observed, rows: np.ndarray, slots: np.ndarray, fresh: np.ndarray) -> None:
+        seed, number = self._asked.seed, self._asked.number
         for i, slot in enumerate(slots.tolist()):
             if fresh[i]:
                 rng = np.random.default_rng(derive(seed, "ask", number, self._begun))
@@ -329,8 +329,8 @@ class Drawn:
             if rng.random() * (steps + 1) < 1.0:
                 self._kept[episode] = copy.deepcopy(some_of(seen, [i])), rows[i].copy()
 
-    def states(self) -> tuple[Seen, np.ndarray]:
+    def states(self) -> tuple[Observed, np.ndarray]:
         """The states in the order of their episodes, and their rows (m, width)."""
         chosen = [self._kept[episode] for episode in range(self._begun)]
         infos = [info for seen, _ in chosen for info in seen.infos]
-        return Seen(join([seen.batch for seen, _ in chosen]), infos), np.stack([row for _, row in chosen])
+        return Observed(join([seen.batch for seen, _ in chosen]), infos), np.stack([row for _, row in chosen])

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from ..errors import UserError, check_name, damaged
 from ..policies import TrainedPolicy
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..disk import Json
+    from ..policies import Policy, Student
 
+T = TypeVar("T")
 NUMBERS = ("round", "steps", "labels", "loss", "average_loss", "return_mean", "regret", "bound")
 """Columns of the ledger that a plot draws."""
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
@@ -150,7 +152,7 @@ class Record:
         return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome(), self.experts)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Record:
+    def load(cls, path: str | os.PathLike[str], *, policy: Student | Policy | None = None) -> Record:
         """A run from its folder, after every file was compared with its checksum. One that is not finished
         is as it was after its last round, without evaluations and certificate. policy: a student of one's
         own, which no file keeps; without it one cannot act.
@@ -230,9 +232,9 @@ class Record:
         return "\n".join(lines)
 
 
-def last_of_experts(account: Ledger) -> dict[str, dict[str, Any]]:
+def last_of_experts(account: Ledger) -> dict[str, dict[str, Json]]:
     """Of several experts by name: their labels, and loss and agreement where they were asked last."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Json]] = {}
     names = ("expert", "labels", "loss", "agreement")
     for expert, labels, *measured in zip(*(account[name].tolist() for name in names), strict=True):
         about = found.setdefault(expert, {"labels": 0, "loss": None, "agreement": None})
@@ -252,6 +254,6 @@ def unmeasured(settings: Mapping[str, Any]) -> str:
     return "it is slow (--expert-episodes 20 would)"
 
 
-def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def finite(numbers: Mapping[str, T]) -> dict[str, T | None]:
     """The same with None for numbers that are not finite, as JSON has them."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}

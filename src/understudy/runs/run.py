@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError
@@ -20,12 +21,11 @@ from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
 from ..student import Understudy
-from ..together import Call, Together
-from ..together import alone as call_alone
+from ..together import Call, Together, call_alone
 from .collect import Collector, HostCollector
 from .device import DeviceCollector, possible
 from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
-from .folder import Folder, begun, resumed, resuming
+from .folder import Folder, merge_settings, parse_resume, settings_at_start
 from .labelling import labelling
 from .reading import TIMES
 from .record import Record
@@ -105,7 +105,7 @@ class Run:
         **settings: Setting,
     ):
         self.began = time.perf_counter()
-        ways = resuming(resume) if resume else frozenset[str]()
+        ways = parse_resume(resume) if resume else frozenset[str]()
         self.spec = spec_of(env, settings, out, ways)
         self.progress: Progress = progress or _silent
         self.times: list[dict[str, float]] = []
@@ -114,7 +114,7 @@ class Run:
             self.world = World(self.spec) if world is None else world
             if world is None:
                 self._opened.callback(self.world.close)
-            parts = make_parts(self.world.spaces, self.spec, begun(out) if ways else None)
+            parts = make_parts(self.world.spaces, self.spec, settings_at_start(out) if ways else None)
             self.folder: Folder | None = None
             if out is not None:
                 slow = parts.expert.workers is not None
@@ -128,10 +128,10 @@ class Run:
                 parts.expert,
                 None if self.folder is None else self.folder.journal,
                 plan=parts.resolved.plan,
-                progress=self._asked,
+                progress=self._tell_asking,
                 **parts.resolved.limits,
             )
-            self.measuring = parts.expert.probed
+            self.calls_before = parts.expert.probed
             self.collector, arena = self._place(threads, call_alone if together is None else together.call)
             proof = None if self.student.timetable.goal is None else self._proof(arena)
             self.judge = Judge(self.student, arena, self._tick, proof)
@@ -185,7 +185,7 @@ class Run:
             student.breaks += bool(orphans) or any(int(slot["episode"]) >= 0 for slot in slots)
             self.collector.resume_anew(slots, orphans)
         elif slots:
-            self.measuring += self.collector.restore(slots)
+            self.calls_before += self.collector.restore(slots)
 
     @property
     def finished(self) -> bool:
@@ -200,7 +200,7 @@ class Run:
         student, clock, number = self.student, Clock(), self.student.round + 1
         watch = self._tick if self._watched else None
         self._tell_person(number)
-        with numbered(number):
+        with naming_round(number):
             if number == 1 and student.parts.demos is not None:
                 row = student.learn_round(student.parts.demos, clock=clock)
             else:
@@ -285,7 +285,7 @@ class Run:
     def calls(self) -> int:
         """Calls of the expert that gave no label, without those of its final evaluation."""
         tested = 0 if self.judge.proof is None else self.judge.proof.calls
-        return self.measuring + self.labelling.calls + self.judge.calls + tested
+        return self.calls_before + self.labelling.calls + self.judge.calls + tested
 
     def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
         """Returns of the policy as of now, see `understudy.evaluate`."""
@@ -303,7 +303,7 @@ class Run:
         if self.labelling.expert.person is not None:
             self.labelling.expert.person.tell(stage)
 
-    def _asked(self, done: int, wanted: int) -> None:
+    def _tell_asking(self, done: int, wanted: int) -> None:
         if wanted > 1:
             self.progress(f"asking, {done:,} of {wanted:,} labels", None, done)
 
@@ -338,7 +338,7 @@ class Run:
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: BaseException | type[BaseException] | TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -371,11 +371,11 @@ def spec_of(
     if isinstance(env, RunSpec):
         return env.replace(**settings) if settings else env
     given = settings if env is None else {"env": env, **settings}
-    return RunSpec.of(resumed(out, given) if ways and out is not None else given)
+    return RunSpec.of(merge_settings(out, given) if ways and out is not None else given)
 
 
 @contextlib.contextmanager
-def numbered(number: int) -> Generator[None]:
+def naming_round(number: int) -> Generator[None]:
     """An error of a round says in which it was."""
     try:
         yield

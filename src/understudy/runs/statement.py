@@ -7,6 +7,8 @@ import math
 import textwrap
 from typing import Any, final
 
+from ..disk import Json
+
 
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,15 +34,22 @@ class Statement:
     high: float = math.inf
     more: float = math.inf
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Json]:
         """As plain data; None for what is not finite."""
         values = dataclasses.asdict(self)
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Json]:
         """What a summary says of it."""
-        named = {"until": self.until, "reached": self.reached, "score": self.score, "score_low": self.low}
-        return named | {"score_high": self.high, "tested": self.episodes, "statement": self.text}
+        return {
+            "until": self.until,
+            "reached": self.reached,
+            "score": self.score,
+            "score_low": self.low,
+            "score_high": self.high,
+            "tested": self.episodes,
+            "statement": self.text,
+        }
 
     def lines(self, width: int = 50) -> list[str]:
         """The sentence in lines of at most so many characters."""

@@ -25,6 +25,9 @@ from ..errors import UserError, import_extra
 if TYPE_CHECKING:
     from ..policies.codecs import Leaf
 
+    Places = dict[str, list[np.ndarray]]
+    """For every video columns by episode: chunk, file, and from which second."""
+
 VERSION = "v3.0"
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA_PATH, EPISODES_PATH = f"data/{FILE}.parquet", f"meta/episodes/{FILE}.parquet"
@@ -168,9 +171,7 @@ class Dataset:
             if rest is not None:
                 yield self._read(rest, names, videos, places)
 
-    def _read(
-        self, table: Any, names: Sequence[str], videos: dict[str, _Frames], places: dict[str, Any]
-    ) -> Steps:
+    def _read(self, table: Any, names: Sequence[str], videos: dict[str, _Frames], places: Places) -> Steps:
         episode, frame = (table[name].to_numpy() for name in ("episode_index", "frame_index"))
         begins = np.diff(episode, prepend=-1) != 0
         columns: dict[str, np.ndarray] = {}
@@ -184,7 +185,7 @@ class Dataset:
             for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
                 chunk, number, seconds = (column[episode[start]] for column in places[name])
                 path = self._video_path.format(video_key=name, chunk_index=chunk, file_index=number)
-                first = round(seconds * self._fps) + int(frame[start])
+                first = round(float(seconds) * self._fps) + int(frame[start])
                 videos[name].read(self.folder / path, first, columns[name][start:end])
         return Steps(columns, begins)
 
@@ -208,7 +209,7 @@ class Dataset:
         array = np.asarray(values.to_numpy(zero_copy_only=False))
         return array.reshape(len(column), *(() if shape == (1,) else shape))
 
-    def _places(self, videos: Sequence[str]) -> dict[str, Any]:
+    def _places(self, videos: Sequence[str]) -> Places:
         """For every video the chunk and the file in which each episode is, and from which second."""
         if not videos:
             return {}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..parts import Parts
 
-LEAST = 256
+LEAST_PIXELS = 256
 """Pixels of an image whose rows are kept as bytes."""
 
 
@@ -115,7 +115,7 @@ def image_columns(observations: Seen) -> slice | None:
     if not isinstance(observations, Observations):
         return None
     images = [i for i, leaf in enumerate(observations.leaves) if leaf.kind == "byte"]
-    if len(images) != 1 or observations.leaves[images[0]].width < LEAST:
+    if len(images) != 1 or observations.leaves[images[0]].width < LEAST_PIXELS:
         return None
     first = sum(leaf.width for leaf in observations.leaves[: images[0]])
     return slice(first, first + observations.leaves[images[0]].width)

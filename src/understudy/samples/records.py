@@ -25,7 +25,7 @@ from ..errors import UserError
 
 Sum = tuple[int, int]
 """Length in bytes, and CRC-32."""
-KEPT = 2
+RECORDS_KEPT = 2
 _WRITTEN = re.compile(r'\{"crc": "([0-9a-f]{8})", "record": (.*)\}\n', re.DOTALL)
 
 
@@ -147,7 +147,7 @@ def forget(folder: Path, last: int) -> None:
     """Removes the records before the last two, and all that come after `last`."""
     for file in (folder / "rounds").glob("*"):
         number = file.name.split(".")[0]
-        if not number.isdigit() or not last - KEPT < int(number) <= last:
+        if not number.isdigit() or not last - RECORDS_KEPT < int(number) <= last:
             file.unlink(missing_ok=True)
 
 

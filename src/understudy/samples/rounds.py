@@ -19,7 +19,7 @@ from ..policies.codecs import JAX, NUMPY
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..envs.gymnasium import Seen as Shown
+    from ..envs.gymnasium import Observed
     from ..policies.codecs import Numeric
     from ..runs.journal import Kept
 
@@ -133,15 +133,15 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Shown, np.ndarray | range]] = []
+        self.waiting: list[tuple[Observed, np.ndarray | range]] = []
         self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
-        self.row = self.begun = 0
+        self.filled = self.begun = 0
         self.known: Counts | None = None
         self.by: np.ndarray | None = None
 
     def recover(self, found: Sequence[Kept]) -> None:
         """Enters labels from before a break (`runs.journal.Kept`) as the first samples."""
-        self.row = self.begun = count = len(found)
+        self.filled = self.begun = count = len(found)
         if count:
             self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])
             self.targets[:count] = self.targets_of(np.stack([one.label for one in found]))
@@ -159,10 +159,10 @@ class Path:
         """Enters a step: what the environments showed, what was played there, and what came of it.
         terminated, truncated (n,): where an episode ended; None where none did.
         """
-        row, self.row = self.row, self.row + len(rows)
+        row, self.filled = self.filled, self.filled + len(rows)
         self._steps.append((rows, actions, rewards))
         if terminated is not None and truncated is not None:
-            self.flags[row : self.row] = TERMINATED * terminated + TRUNCATED * truncated
+            self.flags[row : self.filled] = TERMINATED * terminated + TRUNCATED * truncated
         if len(self._steps) >= STEPS:
             self.settle()
 
@@ -172,7 +172,7 @@ class Path:
             return
         rows, actions, rewards = zip(*self._steps, strict=True)
         self._steps, inputs = [], np.concatenate(rows)
-        here = slice(self.row - len(inputs), self.row)
+        here = slice(self.filled - len(inputs), self.filled)
         self.inputs[here] = inputs
         self.executed[here] = np.concatenate([np.asarray(one) for one in actions]).reshape(len(inputs), -1)
         self.rewards[here] = rewards if np.ndim(rewards[0]) == 0 else np.concatenate(rewards)

@@ -4,21 +4,29 @@ They are given as ``policy=`` wherever a policy is. Nothing here imports torch o
 asked for.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from ..policies import Job, Student
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
 
 __all__ = ["Job", "Student", "sklearn", "torch"]
 
 
 def torch(
-    module: Any,
+    module: Module | Callable[[], Module],
     *,
-    loss: Callable[[Any, Any], Any] | None = None,
-    optimiser: Callable[[Any], Any] | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+    optimiser: Callable[[Iterable[Tensor]], Optimizer] | None = None,
 ) -> Student:
     """A student that is a module of PyTorch (the extra torch).
 
@@ -44,7 +52,7 @@ def torch(
     return Torch(module, loss, optimiser)
 
 
-def sklearn(estimator: Any) -> Student:
+def sklearn(estimator: BaseEstimator) -> Student:
     """A student that is an estimator of scikit-learn, such as a tree or boosting (the extra sklearn).
 
     Args:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, final
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
@@ -15,6 +16,18 @@ from ..errors import UserError, import_extra, kind_of
 from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared
 from ..policies import Job
 from ..policies.guest import State
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+    from ..losses import Loss
+    from ..solvers import Adam
+
+    Rows: TypeAlias = np.ndarray | Tensor
+    Lossy: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+    """A loss of outputs (n, k) and labels (n, k), in torch's operations: (n,)."""
 
 DRAWN = "draws"
 """The entry of the state that what is random follows from: a seed, and how often the module was fitted."""
@@ -31,9 +44,9 @@ class Torch:
 
     def __init__(
         self,
-        module: Any,
-        loss: Callable[[Any, Any], Any] | None,
-        optimiser: Callable[[Any], Any] | None,
+        module: Module | Callable[[], Module],
+        loss: Lossy | None,
+        optimiser: Callable[[Iterable[Tensor]], Optimizer] | None,
     ):
         torch = import_extra("torch", "students: a module of PyTorch", "torch")
         if not callable(module) or isinstance(module, type):
@@ -86,9 +99,9 @@ class Torch:
 
     def fit(
         self,
-        rows: Any,
-        labels: Any,
-        weights: Any,
+        rows: Rows,
+        labels: Rows,
+        weights: Rows,
         *,
         proximal: tuple[State, float] | None = None,
     ) -> None:
@@ -174,7 +187,7 @@ class Torch:
             )
         return written.getvalue()
 
-    def _tensor(self, torch: Any, values: Any) -> Any:
+    def _tensor(self, torch: ModuleType, values: Rows) -> Tensor:
         """An array where the module is, of the type of its parameters; on a device it is not copied."""
         like = next(self.module.parameters())
         if not isinstance(values, np.ndarray):
@@ -189,7 +202,9 @@ class Torch:
 class _Pull:
     """A penalty ``weight/2 ||w − centre||²`` over the parameters, divided by the rounds, as the loss is."""
 
-    def __init__(self, torch: Any, held: dict[str, Any], proximal: tuple[State, float], rounds: float):
+    def __init__(
+        self, torch: ModuleType, held: dict[str, Tensor], proximal: tuple[State, float], rounds: float
+    ):
         centre, weight = proximal
         self._torch, self._weight = torch, weight / rounds
         self._pairs = [
@@ -197,10 +212,10 @@ class _Pull:
             for name, one in held.items()
         ]
 
-    def term(self) -> Any:
+    def term(self) -> Tensor:
         return self._weight / 2 * sum(((one - c) ** 2).sum() for one, c in self._pairs)
 
-    def step(self, adam: Any, rate: float) -> None:
+    def step(self, adam: Optimizer, rate: float) -> None:
         """The exact proximal step in Adam's own metric, see `solvers.Adam`."""
         with self._torch.no_grad():
             for one, c in self._pairs:
@@ -213,7 +228,7 @@ class _Pull:
 class _random:
     """What torch draws in the block follows from these numbers, and leaves its own state as it was."""
 
-    def __init__(self, torch: Any, *numbers: Any):
+    def __init__(self, torch: ModuleType, *numbers: int | np.integer):
         self._torch = torch
         self._seed = int(np.random.SeedSequence([int(one) for one in numbers]).generate_state(1)[0])
 
@@ -222,11 +237,11 @@ class _random:
         self._fork.__enter__()
         self._torch.manual_seed(self._seed)
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: BaseException | type[BaseException] | TracebackType | None) -> None:
         self._fork.__exit__(*error)
 
 
-def _adam(torch: Any, parameters: Any, options: Any) -> Any:
+def _adam(torch: ModuleType, parameters: Iterable[Tensor], options: Adam) -> Optimizer:
     """Adam as `solvers.Adam` is: weight decay beside the moments."""
     return torch.optim.AdamW(parameters, options.learning_rate, weight_decay=options.weight_decay or 0.0)
 
@@ -246,7 +261,7 @@ def _left(decay: str, left: float) -> float:
     return {"none": 1.0, "linear": left, "cosine": 0.5 - 0.5 * math.cos(math.pi * left)}[decay]
 
 
-def _loss(torch: Any, loss: Any) -> Callable[[Any, Any], Any]:
+def _loss(torch: ModuleType, loss: Loss) -> Lossy:
     """A loss of the package in torch's operations: outputs (n, k) and labels (n, k) to losses (n,)."""
     F, none = torch.nn.functional, {"reduction": "none"}
     if type(loss) is Squared:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from ..errors import UserError, import_extra, kind_of
 from ..policies import Job
 from ..policies.guest import State
 
-LEAST = 1e-9
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+LEAST_PROBABILITY = 1e-9
 """The probability of a choice that an estimator thinks impossible."""
 
 
@@ -24,7 +27,7 @@ class Sklearn:
     parametric = False
     options = ()
 
-    def __init__(self, estimator: Any):
+    def __init__(self, estimator: BaseEstimator):
         base = import_extra("sklearn.base", "students: an estimator of scikit-learn", "sklearn")
         if not isinstance(estimator, base.BaseEstimator):
             raise UserError(
@@ -67,10 +70,10 @@ class Sklearn:
             return np.zeros((len(rows), self._outputs), np.float32)
         if not self._classifies:
             return np.reshape(self.estimator.predict(rows), (len(rows), -1)).astype(np.float32)
-        logits = np.full((len(rows), self._outputs), np.log(LEAST), np.float32)
+        logits = np.full((len(rows), self._outputs), np.log(LEAST_PROBABILITY), np.float32)
         classes = np.asarray(self.estimator.classes_, int)
         if hasattr(self.estimator, "predict_proba"):
-            logits[:, classes] = np.log(np.maximum(self.estimator.predict_proba(rows), LEAST))
+            logits[:, classes] = np.log(np.maximum(self.estimator.predict_proba(rows), LEAST_PROBABILITY))
         else:
             logits[np.arange(len(rows)), np.asarray(self.estimator.predict(rows), int)] = 0.0
         return logits
@@ -95,12 +98,12 @@ class Sklearn:
         from sklearn.utils.validation import has_fit_parameter
 
         rows, labels, weights, draws = (self._arrays[name] for name in ("rows", "labels", "weights", "draws"))
-        made: Any = clone(self.part)
+        made = clone(self.part)
         seed = int(np.random.SeedSequence(draws.tolist()).generate_state(1)[0])
         names = [name for name in made.get_params() if name.split("__")[-1] == "random_state"]
         made.set_params(**dict.fromkeys(names, seed))
         alone = labels.shape[1] == 1 and get_tags(made).target_tags.single_output
-        answers: Any = labels[:, 0] if alone else labels
+        answers = labels[:, 0] if alone else labels
         if self._classifies:  # of a distribution every choice with its share
             which, answers = np.nonzero(labels)
             rows, weights = rows[which], weights[which] * labels[which, answers]

@@ -36,7 +36,7 @@ COARSE: dict[str, int | str | None] = {
     "evaluate_every": 0,
 }
 """The coarse pass: 2,000 steps at M = 100, without evaluation and without the best in hindsight."""
-KEPT = 3
+FINALISTS = 3
 """Candidates of the coarse pass that are played in full."""
 Labels: TypeAlias = Mapping[str, Json]
 Values: TypeAlias = tuple[Json, ...]
@@ -107,7 +107,7 @@ def tune(
     over: str | Sequence[str] = "step",
     out: str | os.PathLike[str] | None = None,
     *,
-    candidates: int = KEPT,
+    candidates: int = FINALISTS,
     coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     keep: str | None = None,
@@ -167,7 +167,7 @@ def plans(
     over: str | Sequence[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    candidates: int = KEPT,
+    candidates: int = FINALISTS,
     coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     **options: Any,

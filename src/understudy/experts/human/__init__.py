@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
 import numpy as np
 
 from ... import web
-from ...envs.gymnasium import Maker, Seen
+from ...envs.gymnasium import Maker, Observed
 from ...envs.pictures import Pictures
 from ...errors import UserError, check_name
 from ...nested import take
@@ -107,19 +107,19 @@ class Person:
         terminal = sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
         return fits(controls.plain) and not web.has_display() and terminal
 
-    def ask(self, seen: Seen, keep: Keep, drop: Drop, *, known: bool) -> dict[int, Action]:
+    def ask(self, seen: Observed, keep: Keep, drop: Drop, *, known: bool) -> dict[int, Action]:
         """See `Desk.ask`."""
         assert self.desk is not None
         shows = [self._show(seen, i, still=False) for i in range(len(seen.infos))]
         return self.desk.ask(shows, keep, drop, known=known)
 
-    def drive(self, seen: Seen, keep: Keep) -> dict[int, Action]:
+    def drive(self, seen: Observed, keep: Keep) -> dict[int, Action]:
         """See `Desk.drive`."""
         assert self.desk is not None
         action = self.desk.drive(self._show(seen, 0, still=True), keep)
         return {} if action is None else {0: action}
 
-    def takes_over(self, seen: Seen) -> bool:
+    def takes_over(self, seen: Observed) -> bool:
         """See `Desk.watch`."""
         assert self.desk is not None
         return self.desk.watch(self._show(seen, 0, still=True))
@@ -129,7 +129,7 @@ class Person:
         if self.desk is not None:
             self.desk.tell(stage, **facts)
 
-    def _show(self, seen: Seen, i: int, *, still: bool) -> Callable[[], Shown]:
+    def _show(self, seen: Observed, i: int, *, still: bool) -> Callable[[], Shown]:
         """A function that draws state i."""
         state, scene = take(seen.batch, i), seen.infos[i]["scene"]
 

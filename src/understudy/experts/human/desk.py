@@ -356,7 +356,7 @@ class Desk:
             self._until = time.monotonic() + self.grace
         self._change()
 
-    def _guarded(self, function: Callable[..., None], *args: Any) -> None:
+    def _guarded(self, function: Callable[..., None], *args: Action | int | None) -> None:
         """What goes wrong with the disk ends the run, not only the request of a page."""
         try:
             function(*args)

@@ -28,7 +28,7 @@ from ...errors import UserError, shorten
 if TYPE_CHECKING:
     from .. import Space
 
-LIMIT = 1_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
+MOST_INSTRUCTIONS = 1_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +133,8 @@ class _Reader:
 
     def read(self, data: bytes) -> Record:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-            if number > LIMIT:
-                raise ValueError(f"more than {LIMIT} instructions")
+            if number > MOST_INSTRUCTIONS:
+                raise ValueError(f"more than {MOST_INSTRUCTIONS} instructions")
             if opcode.name == "STOP":
                 return self.stack.pop()
             if opcode.name not in _STEPS:
