@@ -347,7 +347,9 @@ def resolve(
     encoder, stack, standardise, noise = views(decisions, space, chosen, actions, teacher)
     check(decisions, plan, chosen, actions, teacher)
     asks = SMALL if plan.grows else None if plan.rule is None else plan.rule.count
-    seconds = math.inf if spec.expert_timeout is None else spec.expert_timeout
+    # Workers other than threads keep the limit themselves: the time in which they start is not the expert's.
+    kept = spec.workers is not None and spec.workers[1] != "threads"
+    seconds = math.inf if spec.expert_timeout is None or kept else spec.expert_timeout
     return Resolved(
         spec=spec,
         plan=plan,

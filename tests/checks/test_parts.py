@@ -233,6 +233,20 @@ def test_a_policy_that_has_no_name_in_files_does_not_go_into_one(monkeypatch):
     assert next(row.name for row in report.rows if row.passed is None) == "goes into a file and back"
 
 
+class Fourth(Loss):
+    """Convex, and without a conjugate."""
+
+    convex: ClassVar[bool] = True
+
+    def __call__(self, outputs, target):
+        return jnp.sum((outputs - target) ** 4)
+
+
+def test_a_convex_loss_without_a_conjugate_passes_and_is_told_what_it_lacks():
+    (row,) = [row for row in checks.loss(Fourth()).rows if row.name == "is above its conjugate's lines"]
+    assert row.passed is None and "no certificate" in row.detail
+
+
 class Wandering(gym.Env):
     """Its randomness is not that of its seed, it leaves its space, and it does not end."""
 

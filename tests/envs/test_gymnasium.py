@@ -143,10 +143,14 @@ def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_re
     with pytest.warns(UserWarning, match="no episode of .* ended in the first 20 steps") as told, failed:
         imitate(endless, **how, progress=lambda number, row: seen.append((number, len(told))))
     assert len(told) == 1 and seen == [(1, 0)]  # in round 1, and the last round has no evaluation
+    with pytest.warns(UserWarning, match=r"20 steps, and episode_limit \(9\) ends .* one start"):
+        imitate(endless, **how | {"out": None}, episode_limit=9)
     done = imitate(endless, **how, resume=True, episode_limit=9)
     assert done.evaluation.lengths.tolist() == [9, 9] and done.ledger.rounds == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         imitate(lambda: Tiny(length=9), **how | {"out": None})  # those that end are not warned of
+        imitate(lambda: Tiny(length=9), **how | {"out": None}, episode_limit=8)
+        imitate("CartPole-v1", **how | {"expert": "lqr-CartPole-v1", "out": None}, episode_limit=8)  # nor 500
         monkeypatch.setattr("understudy.runs.imitate.LONG", 41)  # nor those of which too little was seen
         imitate(lambda: Tiny(length=45), **how | {"out": None})

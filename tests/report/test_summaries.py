@@ -161,7 +161,7 @@ def test_a_difference_that_the_luck_of_episodes_hides_is_told_in_pairs():
     first, second = (one.returned for one in group_runs([better, worse]))
     assert first.low < second.high
     [found] = verdicts(group_runs([better, worse]))
-    assert found["text"].startswith("FTL, with the highest mean return of 2,")
+    assert found["text"].startswith("FTL, with the highest mean return of 2 settings,")
     gap, over = between([better], [worse])
     assert gap.low > 0 and over == "20 episodes" and "It returns more than BC: by " in found["note"]
     elsewhere = pendulum(-20.0, 0, 20, "bc", env_kwargs={"g": 5.0})
@@ -170,7 +170,7 @@ def test_a_difference_that_the_luck_of_episodes_hides_is_told_in_pairs():
 
 def test_groups_of_runs_are_compared_over_the_seeds_that_both_have(tmp_path):
     apart = verdicts(group_runs(read(invented.study(tmp_path / "apart", learners=("ftl", "ogd")))))[0]
-    assert apart["text"].startswith("OGD, with the highest mean return of 2, reaches ")
+    assert apart["text"].startswith("OGD, with the highest mean return of 2 settings, reaches ")
     assert (
         "It returns more than FTL: by " in apart["note"] and "over 3 seeds, 10 episodes each" in apart["note"]
     )

@@ -34,6 +34,12 @@ def test_no_deviation_stands_where_an_interval_is_expected():
     assert not [line for line in lines if "bootstrap" in line.lower() and "interval" in line.lower()]
 
 
+def test_names_are_no_emoji_and_no_markup(capsys):
+    tables.show(tables.facts("ftl on five:Five: 2 rounds", [("kept in", "runs/[bold]a")]))
+    printed = capsys.readouterr().out
+    assert "five:Five: 2 rounds" in printed and "runs/[bold]a" in printed
+
+
 def test_names_are_whole_at_80_columns(capsys, monkeypatch):
     from understudy import experts
 

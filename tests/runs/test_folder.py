@@ -123,6 +123,12 @@ def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, wh
         assert resumed(copy, resume="other-machine").ledger.rounds == 3
 
 
+def test_a_study_is_not_resumed_as_a_run(tmp_path):
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(UserError, match="is a study; the same understudy sweep continues it"):
+        folder.merge_settings(tmp_path, {})
+
+
 def test_ways_to_resume_have_names(copy):
     with pytest.raises(UserError, match=r"resume: .*'new-episodes', did you mean 'new-episode'"):
         resumed(copy, resume="new-episodes")

@@ -320,6 +320,14 @@ def test_the_return_of_a_slow_expert_is_that_of_its_card():
     assert run.expert_evaluation is None and run.summary()["expert_return_mean"] == 500.0
 
 
+def test_the_time_in_which_a_process_starts_is_not_the_experts(tmp_path, monkeypatch):
+    (tmp_path / "late.py").write_text("import time\ntime.sleep(1.5)\ndef act(observation):\n    return 1\n")
+    monkeypatch.chdir(tmp_path)
+    how = SMALL | {"expert_workers": "processes:1", "expert_timeout": 1.0, "expert_retries": 0, "rounds": 1}
+    run = imitate("CartPole-v1", **how | {"expert": "late:act", "episodes": 0, "first_round": "agent"})
+    assert run.ledger["unanswered"].tolist() == [0]
+
+
 def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
     """Batches of dicts and tuples, what it prints, and its errors."""
     (tmp_path / "slowly.py").write_text(

@@ -212,6 +212,8 @@ def _conjugate(subject: Loss) -> tuple[bool | None, str]:
     """``loss(z, y) ≥ <s, z> + dual(s, y)`` for every slope that `inside` gives."""
     if not (subject.own("convex") and subject.convex):
         return None, "it does not say that it is convex"
+    if type(subject).dual is Loss.dual:
+        return None, "it gives no conjugate, so its runs have an estimate and no certificate"
     (outputs, targets), (asked, _) = _pairs(subject), _pairs(subject, 1)
     slopes = jax.vmap(subject.inside)(asked, targets)
     duals, sizes = jax.vmap(subject.dual)(slopes, targets)
@@ -390,7 +392,8 @@ def _ends(make: Maker) -> tuple[bool, str]:
     made, _, _, ended = _play(make, 2, LONG)
     if has_limit(made):
         return True, "it has a limit"
-    return ended > 0, f"{ended} episodes ended in {LONG:,} steps" + ("" if ended else "; give episode_limit")
+    remedy = "" if ended else "; gymnasium.wrappers.TimeLimit ends them"
+    return ended > 0, f"{ended} episodes ended in {LONG:,} steps{remedy}"
 
 
 ENV: dict[str, Check[Maker]] = {

@@ -573,7 +573,7 @@ def _verdict(env: str, groups: Sequence[Group]) -> dict[str, str]:
             "note": f"{trouble} The first: {failed[0].trouble}" if failed else "",
         }
     by = "highest mean return" if math.isfinite(best.returned.middle) else "least average loss"
-    who = best.name if len(groups) == 1 else f"{best.name}, with the {by} of {len(groups)},"
+    who = best.name if len(groups) == 1 else f"{best.name}, with the {by} of {len(groups)} settings,"
     text = f"{who} {_reached(best)}, with {many(best.labels_count, 'label')}"
     if math.isfinite(best.seconds):
         text += f" in {format_duration(best.seconds)}" + (" a run" if counted > 1 else "")

@@ -29,8 +29,10 @@ MARKS = {True: Text("passed", "green"), False: Text("FAILED", "bold red"), None:
 
 
 def show(table: Table) -> None:
-    """Prints a table: in colour on a terminal, plain and without blanks at the ends of lines in a pipe."""
-    console = Console(highlight=False)
+    """Prints a table: in colour on a terminal, plain and without blanks at the ends of lines in a pipe. Words
+    are printed as they are: `five:Five:` and `runs[a]` are names, and no emoji or markup.
+    """
+    console = Console(highlight=False, emoji=False, markup=False)
     if console.is_terminal:
         return console.print(table)
     with console.capture() as drawn:

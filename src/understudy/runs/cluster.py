@@ -12,11 +12,9 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError, import_extra
-from .processes import Answering, Arrays, Lost, raised
+from .processes import STARTING, Answering, Arrays, Lost, raised
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-STARTING = 600.0
-"""Seconds that a cluster has to start an actor."""
 
 
 def connect_to_ray(address: str | None, field: str = "address", needs: str = "engine: ray") -> ModuleType:

@@ -387,6 +387,8 @@ def merge_settings(path: str | os.PathLike[str], given: Mapping[str, Setting]) -
     """
     given = stated(given)
     if not (Path(path) / "config.json").is_file():
+        if (Path(path) / "study.json").is_file():
+            raise UserError(f"resume: {str(path)!r} is a study; the same understudy sweep continues it.")
         if "env" not in given:
             raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")
         return given

@@ -19,6 +19,7 @@ from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVI
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import STEP_LIMIT
+from .proof import longest_episode
 from .record import Record
 from .run import Run
 
@@ -197,18 +198,27 @@ def _warn_endless(run: Run) -> None:
     """Once, after the round in which an episode has become long, and none has ended: long before the last
     evaluation, which such an environment would keep from ending.
     """
-    rows, spec = run.student.rows, run.spec
-    if spec.episode_limit is not None or not run.student.timetable.evaluated:
+    rows, limit, name = run.student.rows, run.spec.episode_limit, run.world.make.name
+    if limit is None and not run.student.timetable.evaluated:
         return
     before = int(rows[-2]["steps"]) if len(rows) > 1 else 0
-    long = before < LONG * spec.num_envs <= int(rows[-1]["steps"])
+    # With a limit, an evaluation starts anew where the training never does.
+    long = before < (limit or LONG) * run.spec.num_envs < int(rows[-1]["steps"]) + (limit is None)
     if not long or any(row["episodes"] for row in rows):
         return
+    what = (
+        "and it has no limit of its own; an evaluation stops with an error after "
+        f"{STEP_LIMIT:,} steps of one episode, unless episode_limit (--episode-limit N) ends it before"
+    )
+    if limit is not None:
+        if longest_episode({"env_kwargs": run.spec.env_kwargs, "episode_limit": None}, name):
+            return
+        what = (
+            f"and episode_limit ({limit}) ends those of evaluations alone; where the environment has no "
+            "limit of its own, the training sees one start; gymnasium.wrappers.TimeLimit around it gives more"
+        )
     warnings.warn(
-        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['steps']:,} steps, "
-        f"and it has no limit of its own; an evaluation stops with an error after {STEP_LIMIT:,} steps of "
-        "one episode, unless episode_limit (--episode-limit N) ends it before.",
-        stacklevel=3,
+        f"env: no episode of {name} ended in the first {rows[-1]['steps']:,} steps, {what}.", stacklevel=3
     )
 
 

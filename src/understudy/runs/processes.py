@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ..nested import Nested
 
 Arrays: TypeAlias = dict[str, np.ndarray]
+STARTING = 600.0
+"""Seconds that a worker has to start and to make its expert, before the time limit of a question begins."""
 
 
 class Lost(RuntimeError):
@@ -129,12 +131,11 @@ class Process:
             env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
         )
         try:
-            _send(self._process.stdin, {"settings": np.frombuffer(settings.encode(), np.uint8)})
-            raised(_receive(self._process.stdout))
+            raised(self.ask({"settings": np.frombuffer(settings.encode(), np.uint8)}, STARTING))
         except BaseException as error:  # it could not make its expert
             self._process.kill()
-            if isinstance(error, OSError | EOFError):
-                raise Lost("its process ended") from error
+            if isinstance(error, TimeoutError):
+                raise UserError(f"expert: a process has not made it within {STARTING:g} s.") from error
             raise
 
     def ask(self, arrays: Arrays, timeout: float | None) -> Arrays:
