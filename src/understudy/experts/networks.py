@@ -71,7 +71,9 @@ def existing(path: str | os.PathLike[str], kind: str) -> tuple[Path, str]:
 
 def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
-    soft = card.get("kind") == "distribution"
+    kind = str(card.get("kind", "action"))
+    check_name("kind", kind, ("action", "distribution"))
+    soft = kind == "distribution"
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
     network = policy.network(distribution=soft)
