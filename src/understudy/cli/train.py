@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
+from ..machine import importing
 from ..report import tables
 from ..spec import FIELDS, RunSpec, describe
 from .options import Flag, Folder, Json, Name, Options, Repeated
@@ -48,7 +49,8 @@ class Train(Options, settings=(name for name in FIELDS if name != "env")):
 
 def run(options: Train) -> int:
     """Trains, prints the outcome and, where asked, keeps the run in a folder."""
-    from ..runs.imitate import imitate
+    with importing():
+        from ..runs.imitate import imitate
 
     spec = asked(options)
     if options.explain:
