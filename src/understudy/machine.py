@@ -62,8 +62,8 @@ def _version(name: str) -> str | None:
 @contextlib.contextmanager
 def importing() -> Generator[None]:
     """Inside the block nothing is collected, and what is there after it never is: modules stay as long as the
-    process, and to look through JAX's again and again takes a tenth of a start. Where JAX is imported already,
-    as in a script, nothing changes.
+    process, and looking through JAX's again and again is a tenth of a start. Where JAX is imported already,
+    nothing changes.
     """
     first = gc.isenabled() and "jax" not in sys.modules
     if first:
