@@ -14,8 +14,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from understudy import UserError, disk
+from quick import SIZE
+from understudy import Run, UserError, disk, imitate
+from understudy.cli.train import outcome
 from understudy.policies import Actions, Observations
+from understudy.report import tables
+from understudy.runs import imitate as imitating
 from understudy.samples import demos
 
 SIDE = 64
@@ -158,3 +162,38 @@ def test_an_archive_that_is_damaged_behind_its_first_rows_is_refused_in_one_sent
         file.write(b"!")
     with pytest.raises(UserError, match=r"demos: .* is no \.npz archive of plain arrays \(Bad CRC"):
         recorded(path, beside=False)
+
+
+class Still(gym.Env):
+    """The same small picture in every state."""
+
+    observation_space = gym.spaces.Box(0, 255, (1, 16, 16), np.uint8)
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full((1, 16, 16), 9, np.uint8), {}
+
+    def step(self, action):
+        return np.full((1, 16, 16), 9, np.uint8), 0.0, False, False, {}
+
+
+def test_the_best_network_in_hindsight_is_searched_for_on_images_where_that_was_asked_for(capsys):
+    settings = SIZE | {"rounds": 1, "episodes": 0, "max_iterations": 2, "comparator_steps": 2, "ensemble": 1}
+    settings |= {"policy": "mlp", "policy_options": {"widths": (4,)}}
+    found = {}
+    for asked in ({}, {"comparator": "last"}):
+        run = imitate(Still, expert=lambda seen: np.zeros(1, np.float32), **settings, **asked)
+        tables.show(outcome(run))
+        found[len(asked)] = run.certificate, float(run.ledger["comparator"][-1]), capsys.readouterr().out
+    (left, value, printed), (searched, there, told) = found[0], found[1]
+    assert np.isnan(left.regret) and np.isnan(value) and np.isfinite([searched.regret, there]).all()
+    assert left.reason.endswith("takes longer than the training; --comparator last does it.")
+    assert "not estimated: on images" in " ".join(printed.split()) and "not estimated" not in told
+
+
+def test_a_linear_policy_on_many_numbers_says_before_it_begins_that_it_is_slow(monkeypatch):
+    monkeypatch.setattr(imitating, "WIDE", 255)
+    run = Run(Still, expert=lambda seen: np.zeros(1, np.float32), policy="linear")
+    with pytest.warns(UserWarning, match="a linear policy on 256 numbers an observation is solved for exactly"):
+        imitating._warn_wide(run)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from ..defaults import UNCOMPARED
 from ..errors import UserError
 from ..machine import importing
 from ..report import tables
@@ -142,6 +143,8 @@ def outcome(result: Record) -> Table:
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(result.certificate)
+    elif UNCOMPARED in result.certificate.reason:
+        rows.append(("regret", f"not estimated: {result.certificate.reason}"))
     rows.append(("seconds", seconds))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
