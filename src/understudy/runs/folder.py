@@ -35,8 +35,9 @@ from ..machine import count_cores, versions
 from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sum, Sums, sum_of
+from ..saving import listed, snapshot
 from ..spec import FIELDS, PARTS, stated
-from ..student import BY_EXPERT, NAMES, Understudy, listed
+from ..student import BY_EXPERT, NAMES, Understudy
 from .evaluate import Best
 from .journal import Journal
 from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_experts, read_rows
@@ -257,7 +258,7 @@ class Folder:
                 listed_rows = [row for row in student.by_expert if int(row["round"]) > self.round]
                 self._sums.append("experts.csv", "".join(csv_line(row.values()) for row in listed_rows))
             judge.policy.save(self.path / "next" / "policy")
-            arrays, plain = student.arrays()
+            arrays, plain = snapshot(student)
             if (best := judge.best) is not None:
                 arrays |= listed("best", best.members) | {"raced": best.returns}
             for i, slot in enumerate(slots):

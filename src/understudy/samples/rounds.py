@@ -236,6 +236,20 @@ class Path:
         )
 
 
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """What the expert is to be asked: the states `index` (k,) of the `path` of a round, each with the
+    probability `p` (k,) with which it was to be asked. weights (m,): of all states in the round's loss.
+    """
+
+    id: int
+    index: np.ndarray
+    p: np.ndarray
+    weights: np.ndarray
+    path: Path
+
+
 def count(size: int, envs: int, length: int) -> int:
     """How many sequences of so many rows the samples of a round in so many slots make."""
     each = [size // envs + (slot < size % envs) for slot in range(min(envs, size))]
