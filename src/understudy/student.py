@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
@@ -107,6 +108,26 @@ class Plan(NamedTuple):
     size: int
     beta: float
     labels: int
+
+
+TIMES = ("collect", "solve", "comparator", "evaluate")
+"""Parts of a round."""
+NONE = dict.fromkeys(map(str, TIMES), 0.0)
+
+
+@final
+@dataclasses.dataclass
+class Clock:
+    """Seconds spent in each part of a round."""
+
+    laps: dict[str, float] = dataclasses.field(default_factory=functools.partial(dict[str, float], NONE))
+    last: float = dataclasses.field(default_factory=time.perf_counter)
+
+    def __call__(self, part: str) -> None:
+        """Counts the time since the last call for a part."""
+        now = time.perf_counter()
+        self.laps[part] += now - self.last
+        self.last = now
 
 
 Play = Callable[[Game, GameState, Batch, Array, "ArrayLike | None"], tuple[GameState, Record]]
@@ -472,14 +493,13 @@ class Understudy:
 
     def _seen(self, found: Round) -> tuple[Round, Batch, float]:
         """A round with the weight that it has in the sum, its samples as the learner sees them, and its share
-        of a round of the ordinary size. The first round fixes how observations are standardised.
+        of a round of the ordinary size.
         """
-        if not self.round and self.resolved.standardise:
-            self.see_as(Normaliser.fit(found.inputs, self.parts.observations.measured))
         share = 1.0 if self.resolved.ordinary is None else found.labelled / self.resolved.ordinary
         found = dataclasses.replace(found, weights=share * found.weights)
         with precision(self.game):
             if found.recorded and self._reads_demos:
+                self._standardise(found.inputs)
                 nothing = np.zeros((len(found), 0), self._dtype)
                 return found, batch(nothing, found.targets, found.weights, dtype=self._dtype), share
             return found, self.batch(found.inputs, found.targets, found.weights, found.slots), share
@@ -526,14 +546,19 @@ class Understudy:
 
     def batch(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
-        sequences.
+        sequences. The first round fixes how observations are standardised.
         """
+        self._standardise(inputs)
         if self.cut is not None:
             labelled = self.cut.of(self.normaliser(inputs), targets, weights, slots)
         else:
             has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
             labelled = self.normaliser(inputs[has]), targets[has], weights[has]
         return batch(*labelled, rows=self._rows, dtype=self._dtype)
+
+    def _standardise(self, inputs: Any) -> None:
+        if not self.round and self.resolved.standardise:
+            self.see_as(Normaliser.fit(inputs, self.parts.observations.measured))
 
     def see_as(self, normaliser: Normaliser) -> None:
         """Standardises observations so from now on."""
@@ -734,17 +759,13 @@ class Compiled:
     """
 
     def __init__(self, game: Game, play: Play, reader: Rows | None):
-        self.game, self.play, self.reader = game, play, reader
+        self.game, self.play, self.reader, self.start = game, play, reader, game.init
+        self.empty: Callable[[Params, Batch, int], Samples | Statistics]
+        self.empty = game.empty if reader is None else self._unread
 
-    def empty(self, params: Params, like: Batch, capacity: int) -> Samples | Statistics:
-        """The losses of no round yet."""
-        if self.reader is None:
-            return self.game.empty(params, like, capacity)
+    def _unread(self, params: Params, like: Batch, capacity: int) -> Samples:
+        """The losses of no round yet, whose samples will be in files."""
         return empty_samples(self.game.policy, self.game.loss, like, capacity=capacity, reader=self.reader)
-
-    def start(self, params: Params, losses: Losses | Limited) -> GameState:
-        """The game before round 1."""
-        return self.game.init(params, losses)
 
     def taken(self, stored: list[np.ndarray], leaves: Sequence[Array]) -> list[Array]:
         """The leaves of a state as a snapshot has them, on the device."""

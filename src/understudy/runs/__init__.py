@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..student import BY_EXPERT, EXTRA, NAMES
+from ..student import BY_EXPERT, EXTRA, NAMES, TIMES
 from .evaluate import Evaluation, acting, judged, maker_of, paired
 from .folder import Folder, merge_settings, parse_resume
-from .reading import FORMAT, TIMES, read_config, read_experts, read_ledger, read_policy, read_summary
+from .reading import FORMAT, read_config, read_experts, read_ledger, read_policy, read_summary
 from .record import Record, last_of_experts, unmeasured
 from .run import Run
 from .world import World, Worlds, spaces_of

@@ -425,7 +425,8 @@ class Judge:
     @property
     def policy(self) -> TrainedPolicy:
         """That policy with what it sees and plays."""
-        return self.student.trained(*self.shown)
+        parts, normaliser = self.student.parts, self.student.normaliser
+        return TrainedPolicy(*self.shown, parts.observations, parts.actions, normaliser)
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""

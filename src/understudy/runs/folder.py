@@ -37,10 +37,10 @@ from ..samples import records
 from ..samples.records import Record, Sum, Sums, sum_of
 from ..saving import listed, snapshot
 from ..spec import FIELDS, PARTS, stated
-from ..student import BY_EXPERT, NAMES, Understudy
+from ..student import BY_EXPERT, NAMES, TIMES, Understudy
 from .evaluate import Best
 from .journal import Journal
-from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_experts, read_rows
+from .reading import FORMAT, POLICY, read_checkpoint, read_config, read_experts, read_rows
 
 if TYPE_CHECKING:
     from ..disk import Json

@@ -105,11 +105,12 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Observed, np.ndarray]:
     looks, path.waiting = path.waiting, []
     if not looks:
         return Observed((), ()), np.zeros(0, int)
-    batches, infos, indices = list["Nested"](), list["Info"](), list[np.ndarray | range]()
+    batches, infos, indices = list["Nested"](), list["Info"](), list[np.ndarray]()
+    every = np.arange(path.size)
     for seen, index in looks:
         batches.append(seen.batch)
         infos += seen.infos
-        indices.append(index)
+        indices.append(every[index])
     places = np.concatenate(indices)
     chosen = np.flatnonzero(weights[places] > 0)
     seen = Observed(join(batches), infos)
@@ -169,9 +170,9 @@ class Quick:
     def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         seen, places = waiting(path, weights)
         for at in range(0, len(places), STATES_A_CALL):
-            chunk = places[at : at + STATES_A_CALL]
-            part = some_of(seen, range(at, at + len(chunk))) if len(places) > STATES_A_CALL else seen
-            path.enter(chunk, self.label(part, path.inputs[chunk]))
+            here = slice(at, at + STATES_A_CALL)
+            part = Observed(take(seen.batch, here), seen.infos[here]) if len(places) > STATES_A_CALL else seen
+            path.enter(places[here], self.label(part, path.inputs[places[here]]))
         if last and self._first and not self._number & (self._number - 1):  # after rounds 1, 2, 4, 8, …
             self._ask_again()
 

@@ -133,7 +133,7 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Observed, np.ndarray | range]] = []
+        self.waiting: list[tuple[Observed, np.ndarray | slice]] = []
         self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
         self.filled = self.begun = 0
         self.known: Counts | None = None
