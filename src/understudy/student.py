@@ -222,11 +222,10 @@ class Understudy:
         self.open: dict[int, Question] = {}
         self.asked = 0  # questions
         if self.timetable.rule is not None:
-            top = largest(game.policy, game.loss, parts.actions)
             labels = min(most for _, most in self.timetable.rounds[:3])
-            self.visited = Visited(
-                self.timetable.rule, top, labels, weighed=self.resolved.ordinary is not None
-            )
+            top = largest(game.policy, game.loss, parts.actions)
+            weighed = self.resolved.ordinary is not None
+            self.visited = Visited(self.timetable.rule, top, labels, weighed=weighed)
 
     # ------------------------------------------------------------------------------------ asking
 
@@ -432,8 +431,6 @@ class Understudy:
     def learn_round(self, found: Round, *, clock: Callable[[str], None] = lambda part: None) -> Row:
         """`learn` of a round that has its labels already, as recorded demonstrations have."""
         t, plan, linear = self.round + 1, self.timetable, self.game.policy.linear
-        found, data, share = self._seen(found)
-        self.samples.append(found)
         steps, labels = self.steps + found.steps, self.labels + found.labels
         labelled, unanswered = found.labelled, self.unanswered + found.unanswered
         row: Row = {
@@ -447,6 +444,10 @@ class Understudy:
             "beta": plan.mixing.beta(t),
             **found.counts._asdict(),
         }
+        share = 1.0 if self.resolved.ordinary is None else labelled / self.resolved.ordinary
+        found = dataclasses.replace(found, weights=share * found.weights)
+        data = self._seen(found)
+        self.samples.append(found)
         # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
         last = self._ends(t, labels) or (linear and plan.goal is not None)
         due = t in plan.comparator_rounds or (last and plan.compares_last)
@@ -491,18 +492,14 @@ class Understudy:
         self.rows.append(row)
         return row
 
-    def _seen(self, found: Round) -> tuple[Round, Batch, float]:
-        """A round with the weight that it has in the sum, its samples as the learner sees them, and its share
-        of a round of the ordinary size.
-        """
-        share = 1.0 if self.resolved.ordinary is None else found.labelled / self.resolved.ordinary
-        found = dataclasses.replace(found, weights=share * found.weights)
+    def _seen(self, found: Round) -> Batch:
+        """The samples of a round as the learner sees them."""
         with precision(self.game):
             if found.recorded and self._reads_demos:
                 self._standardise(found.inputs)
                 nothing = np.zeros((len(found), 0), self._dtype)
-                return found, batch(nothing, found.targets, found.weights, dtype=self._dtype), share
-            return found, self.batch(found.inputs, found.targets, found.weights, found.slots), share
+                return batch(nothing, found.targets, found.weights, dtype=self._dtype)
+            return self.batch(found.inputs, found.targets, found.weights, found.slots)
 
     def _account(self, visited: Visited, played: Round, data: Batch, share: float) -> None:
         """Enters the round in the account of the loss on all states, asked about or not."""
@@ -672,7 +669,7 @@ class Understudy:
 
     def shown(self) -> tuple[Policy, Params]:
         """Those of the policy that is evaluated: the ensemble, or the acting one."""
-        return self.mean(self.ensemble) if self.ensemble else self.acting()
+        return self.mean(self.ensemble or self.last)
 
     @property
     def last(self) -> list[Params]:
@@ -793,11 +790,12 @@ class Compiled:
             solve = compiled_solver(self.game, mapped=True)
             solutions = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
         else:
-            solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
             with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
-                solutions = list(pool.map(functools.partial(solve, losses), starts, keys))
-        return [jax.tree.map(np.array, params) for params in solutions]
+                solutions = list(
+                    pool.map(functools.partial(compiled_solver(self.game), losses), starts, keys)
+                )
+        return list(map(functools.partial(jax.tree.map, np.array), solutions))
 
     def distance(self, params: Params, others: Params) -> Array:
         """The distance of two sets of parameters."""

@@ -25,7 +25,8 @@ from ..progress import COLLECTING
 from ..samples import TERMINATED, TRUNCATED, Labels, Path
 from ..student import Plan, Understudy
 from .journal import Kept
-from .labelling import Human, Labelling, some_of
+from .labelling import Labelling, some_of
+from .patient import Human
 
 if TYPE_CHECKING:
     pass

@@ -102,8 +102,8 @@ def imitate(
     """
     watch = Watch(make_sinks(sinks)) if sinks else None
     with contextlib.ExitStack() as opened:
-        run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
-        if run.finished:
+        run = opened.enter_context(contextlib.closing(Run(env, out=out, resume=resume, **settings)))
+        if run.student.finished:
             return run.finish()
         searched = set(filter(run.student.searches, run.student.timetable.comparator_rounds))
         _warn_spent(run.spec, run.student.timetable)

@@ -24,10 +24,12 @@ from ..student import TIMES, Clock, Understudy
 from ..together import Together, call_alone
 from .collect import Collector, HostCollector
 from .device import DeviceCollector, possible
-from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
-from .folder import Folder, merge_settings, parse_resume, settings_at_start
+from .evaluate import Arena, Evaluation, Judge, Stage
+from .folder import Folder
 from .labelling import labelling
+from .players import evaluate
 from .record import Record
+from .resuming import merge_settings, parse_resume, settings_at_start
 from .world import World
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ class Run:
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 given = parts.resolved.policy if isinstance(parts.resolved.policy, Guest) else None
-                self._record = Record.load(self.folder.path, policy=given)
+                self._record, student.ended = Record.load(self.folder.path, policy=given), True
             elif self.folder is not None:
                 self._go_on(self.folder)
         except BaseException:
