@@ -116,7 +116,8 @@ def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
 @pytest.mark.parametrize("what", ["count_cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
     other = {"count_cores": count_cores() + 1, "versions": {"jax": "0.0.1"}}[what]
-    monkeypatch.setattr(folder, what, lambda: other)
+    for place in (folder, resuming):
+        monkeypatch.setattr(place, what, lambda: other)
     with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
     with pytest.warns(UserWarning, match="last bits may differ"):
