@@ -553,7 +553,7 @@ class Understudy:
             labelled = self.normaliser(inputs[has]), targets[has], weights[has]
         return batch(*labelled, rows=self._rows, dtype=self._dtype)
 
-    def _standardise(self, inputs: Any) -> None:
+    def _standardise(self, inputs: np.ndarray | Array) -> None:
         if not self.round and self.resolved.standardise:
             self.see_as(Normaliser.fit(inputs, self.parts.observations.measured))
 

@@ -107,7 +107,7 @@ def _policy(player: Any) -> Any:
     return player.policy if hasattr(player, "ledger") else player
 
 
-def _takes_info(function: Any) -> bool:
+def _takes_info(function: Callable[..., object]) -> bool:
     """Whether a function has a second argument, and that is not an option with a default of its own."""
     try:
         parameters = inspect.signature(function).parameters.values()

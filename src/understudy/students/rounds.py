@@ -63,7 +63,8 @@ class Fitted:
 
     def start(self, params: Params, losses: Losses | Limited) -> GameState:
         """The game before round 1."""
-        learner: Any = self.game.learner
+        learner = self.game.learner
+        assert isinstance(learner, Learner)
         state = LearnerState(
             params=params,
             centre={} if learner.schedule.zero else floats(params),
@@ -76,7 +77,7 @@ class Fitted:
         losses = jax.device_put(losses, may_alias=False)  # in buffers of its own, which `add` takes over
         return GameState(state, losses, (), (), np.zeros(()))  # type: ignore[arg-type]
 
-    def taken(self, stored: list[np.ndarray], leaves: Sequence[Any]) -> list[np.ndarray]:
+    def taken(self, stored: list[np.ndarray], leaves: Sequence[object]) -> list[np.ndarray]:
         """The leaves of a state as a snapshot has them."""
         return stored
 
@@ -131,7 +132,7 @@ class Fitted:
 
     def measured(self, params: Params, batch: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
         """The loss, or another measure, of each of the `count` samples of a round."""
-        outputs: Any = self._outputs(params, batch)
+        outputs = jnp.asarray(self._outputs(params, batch))
         return np.asarray(measure(SAID, self.game.loss, (), outputs, batch.targets))[:count]
 
     def distance(self, params: Params, others: Params) -> Array:
