@@ -195,5 +195,5 @@ def test_the_best_network_in_hindsight_is_searched_for_on_images_where_that_was_
 def test_a_linear_policy_on_many_numbers_says_before_it_begins_that_it_is_slow(monkeypatch):
     monkeypatch.setattr(imitating, "WIDE", 255)
     run = Run(Still, expert=lambda seen: np.zeros(1, np.float32), policy="linear")
-    with pytest.warns(UserWarning, match="a linear policy on 256 numbers an observation is solved for exactly"):
+    with pytest.warns(UserWarning, match="a linear policy on 256 numbers an observation is solved"):
         imitating._warn_wide(run)

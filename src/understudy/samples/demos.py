@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -220,7 +220,7 @@ def _archive(source: str, image: slice | None) -> Demos:
         raise UserError(
             f"demos: there is no {source!r}; an .npz, a run's folder, minari:ID or lerobot:FOLDER is read."
         )
-    arrays: dict[str, Any] = (disk.read_npz if image is None else disk.open_npz)(source, "demos")
+    arrays = disk.read_npz(source, "demos") if image is None else disk.open_npz(source, "demos")
     found = {}
     for wanted, names in NAMES.items():
         inner = {name.partition("/")[2]: arrays[name] for name in arrays if name.startswith(f"{wanted}/")}
