@@ -11,9 +11,7 @@ from ..registry import Registry
 from .base import Asked, Gate, Rule, View
 from .disagreement import Disagreement
 from .distance import Distance
-from .leverage import Leverage
-from .radius import Radius
-from .uniform import All, Driven, Fraction, Random
+from .rules import All, Driven, Fraction, Leverage, Radius, Random
 
 if TYPE_CHECKING:
     from ..disk import Json

@@ -6,26 +6,18 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, Gate, View, at_random, beside, fitted, share, whole
-
-if TYPE_CHECKING:
-    from ..disk import Json
+from .base import Asked, Gate, Informed, View, beside, share, whole
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
 
 
-def _is_share(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scored(abc.ABC):
+class Scored(Informed, abc.ABC):
     """Shared by the rules below.
 
     `number` ≥ 1 is how many states of a round are asked about: those with the highest scores. Below 1 it is
@@ -46,10 +38,9 @@ class Scored(abc.ABC):
     mix: float = 0.0
     release: float = 0.5
     falls: bool = False
-    reads: ClassVar[bool] = True
 
     def __post_init__(self):
-        if not _is_share(self.number):
+        if not (isinstance(self.number, float) and 0 < self.number < 1):
             object.__setattr__(self, "number", whole("the number", self.number))
         for name in ("random_share", "mix"):
             object.__setattr__(self, name, share(name, getattr(self, name), zero=True))
@@ -63,10 +54,6 @@ class Scored(abc.ABC):
     @property
     def count(self) -> int | None:
         return int(self.number) if self.number >= 1 else None
-
-    @property
-    def honest(self) -> bool:
-        return self.random_share > 0
 
     @abc.abstractmethod
     def score(self, view: View) -> Score:
@@ -107,4 +94,4 @@ class Scored(abc.ABC):
             return beside(np.sort(rows[found]), random, n, view.rng, never=spared if self.mix else None)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
-        return fitted(beside(above, at_random(self, len(above)), n, view.rng), view.most, view.rng)
+        return self.above(above, view)
