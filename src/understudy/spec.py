@@ -726,29 +726,16 @@ def checked(field: dataclasses.Field[Any], value: Setting) -> Setting:
     return value if read is None else read(field.name, value, field.metadata)
 
 
-def _whole(name: str, value: Setting, rules: Mapping[str, float]) -> int:
-    if not _within(value, rules) or value != int(value):
-        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules, value)}.")
-    return int(value)
-
-
-def _number(name: str, value: Setting, rules: Mapping[str, float]) -> float:
-    if not _within(value, rules):
-        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules, value)}.")
-    return float(value)
-
-
-def _within(value: Setting, rules: Mapping[str, float]) -> TypeGuard[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
+def _number(
+    name: str, value: Setting, rules: Mapping[str, float], kind: type[int | float] = float
+) -> int | float:
     low, high = rules.get("least", -math.inf), rules.get("most", math.inf)
-    return low <= value <= high and abs(value) <= sys.float_info.max
-
-
-def _limit(rules: Mapping[str, float], value: Setting) -> str:
-    if isinstance(value, (int, float)) and value > rules.get("most", math.inf):
-        return f" ≤ {rules['most']:,}"
-    return f" ≥ {rules['least']:g}" if "least" in rules else ""
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    within = low <= number <= high and abs(number) <= sys.float_info.max
+    if within and (kind is float or number == int(number)):
+        return kind(number)
+    limit = f" ≤ {high:,}" if number > high else f" ≥ {low:g}" if "least" in rules else ""
+    raise UserError(f"{name}: {value!r} is not a {'whole' if kind is int else 'finite'} number{limit}.")
 
 
 def _truth(name: str, value: Setting, rules: Mapping[str, float]) -> bool:
@@ -800,7 +787,7 @@ def _experts(name: str, value: Setting, rules: Mapping[str, float]) -> tuple[tup
 
 
 READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
-    "int": _whole,
+    "int": functools.partial(_number, kind=int),
     "float": _number,
     "bool": _truth,
     "str": _word,
