@@ -261,15 +261,10 @@ class Proof:
 
     def plain(self) -> dict[str, Json]:
         """All tests as plain data, from which `restore` goes on."""
-        tests = [
-            [
-                number,
-                test.candidate,
-                test.limits,
-                *(None if part is None else part.tolist() for part in test.played),
-            ]
-            for number, test in self.tests.items()
-        ]
+        tests: list[Json] = []
+        for number, test in self.tests.items():
+            returns = [None if part is None else part.tolist() for part in test.played]
+            tests.append([number, test.candidate, test.limits, *returns])
         return {"tests": tests, "seen": self._seen}
 
     def restore(self, plain: Mapping[str, Any]) -> None:
