@@ -584,12 +584,11 @@ class Recalled(Wrapped):
 
     def along(self, batch: Nested, begins: np.ndarray) -> np.ndarray:
         """The rows of observations in the order in which they were seen; `begins` (n,): of an episode."""
-        now, history, found = self.inner.rows(batch), History(self, slots=1), []
+        now, found = self.inner.rows(batch), list[np.ndarray]()
+        past = np.zeros((1, self.depth - 1, now.shape[1]), now.dtype)
         for row, begin in zip(now, begins, strict=True):
-            if begin:
-                history.begin([0])
-            found.append(history.see_rows([0], row[None]))
-            history.advance([0], found[-1])
+            found.append(self.join(row[None], past, np.array([begin or not found])))
+            past = self.past(found[-1])
         return np.concatenate(found)
 
     def config(self) -> dict[str, Json]:
@@ -621,10 +620,7 @@ class History:
 
     def see(self, slots: Slots, batch: Nested) -> np.ndarray:
         """The rows (n, width) of a batch of observations, one of each slot."""
-        return self.see_rows(slots, self.observations.inner.rows(batch))
-
-    def see_rows(self, slots: Slots, now: np.ndarray) -> np.ndarray:
-        """`see` for the rows that the inner observations made."""
+        now = self.observations.inner.rows(batch)
         return self.observations.join(now, self._past[slots], self._fresh[slots])
 
     def advance(self, slots: Slots, rows: np.ndarray) -> None:
