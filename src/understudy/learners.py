@@ -28,6 +28,7 @@ from .objectives import Losses, Objective, plain, zeros
 from .policies import Params
 from .registry import Registry
 from .solvers import Solution, Status, project
+from .solvers.base import by_formula
 
 Tree = TypeVar("Tree")
 """A pytree: one array, or arrays in containers."""
@@ -300,20 +301,9 @@ class Learner(eqx.Module):
 
 def _stepped(params: Params) -> Solution:
     """The solution of a step by a formula: nothing was solved, so no residual is left."""
-    zeros = optax.tree.zeros_like(params)
-    none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    once = jnp.ones((), jnp.int32)
+    unknown = jnp.full((), jnp.nan, jax.tree.leaves(params)[0].dtype)
     status = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE)
-    return Solution(
-        params=params,
-        status=status.astype(jnp.int32),
-        value=none * jnp.nan,
-        grad_norm=none,
-        iterations=once,
-        evaluations=once,
-        residual=zeros,
-        gap=none,
-    )
+    return by_formula(params, status, unknown, optax.tree.zeros_like(params))
 
 
 def first_state(learner: AnyLearner, params: Params) -> Playable:
