@@ -12,7 +12,7 @@ from problems import COLUMNS as FEATURES
 from problems import ROWS, ended, objective, padded, solve
 from reference import FEATURES as WIDTH
 from reference import FEW, OUTPUTS, SAMPLES
-from understudy.checks.certificates import least_by_scipy
+from truth import least_by_scipy
 from understudy.solvers import Descent, Status, interior_point
 from understudy.solvers.base import NewtonStep
 
