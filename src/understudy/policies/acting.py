@@ -80,7 +80,7 @@ def forward_rows(policy: Policy, params: Params) -> Forward:
     single = forward(policy, params)
     if type(policy) in (Linear, MLP, Committee):
         # A stack of products of one row, not one product: NumPy makes the same call for each.
-        return lambda x: single(x[:, None])[:, 0]
+        return lambda x: single(x) if len(x) == 1 else single(x[:, None])[:, 0]
     return lambda x: np.stack([single(row) for row in x])
 
 

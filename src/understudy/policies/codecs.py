@@ -36,6 +36,9 @@ Numeric = TypeVar("Numeric", np.ndarray, Array)
 NUMPY: ModuleType = np
 JAX: ModuleType = jnp
 """The functions that both have: which of them a function calls is known when it runs."""
+NOTHING = np.zeros(0, np.int64)
+FEW = 40
+"""Numbers that Python adds more quickly than NumPy."""
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -274,9 +277,12 @@ def as_array(value: Nested) -> Nested:
 
 def not_finite_rows(rows: np.ndarray) -> np.ndarray:
     """The numbers of rows (n, width) that hold a nan or an infinity."""
+    if rows.dtype.kind != "f":
+        return NOTHING
     # The sum of finite numbers is finite, or too large; then one looks closer.
-    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)):
-        return np.zeros(0, np.int64)
+    total = np.add.reduce(rows, axis=None) if rows.size > FEW else sum(rows.ravel().tolist())
+    if math.isfinite(total) or np.isfinite(rows).all():
+        return NOTHING
     return np.flatnonzero(~np.isfinite(rows).all(axis=1))
 
 
@@ -388,8 +394,9 @@ class Actions:
 
     @functools.cached_property
     def _bounds(self) -> tuple[Any, Any]:
-        """The bounds in float64, which spares linear policies a conversion a step."""
-        return tuple(None if edge is None else edge.astype(np.float64) for edge in (self.low, self.high))  # type: ignore[return-value]
+        """The bounds as float64 rows (1, outputs): linear policies need no conversion and no broadcast."""
+        edges = (self.low, self.high)
+        return tuple(None if edge is None else edge.astype(np.float64)[None] for edge in edges)  # type: ignore[return-value]
 
     def spread(self, drawn: Numeric) -> Numeric:
         """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""
