@@ -30,14 +30,14 @@ import tomllib
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import jax
 import numpy as np
 from gymnasium import spaces
 
 from .. import disk
-from ..envs.gymnasium import Maker, derive, maker
+from ..envs.gymnasium import Maker, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, damaged, import_extra
 from ..machine import versions
 from ..policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
@@ -47,12 +47,13 @@ from . import Expert, networks
 
 if TYPE_CHECKING:
     Scope = dict[str, Any]
-    Step = Callable[[Scope, Scope], bool]
     from ..disk import Json
 
 _RECIPES = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text("utf-8"))
 Recipe: TypeAlias = dict[str, Any]
 """Settings of an algorithm: numbers, switches and lists of widths."""
+Model: TypeAlias = Any
+"""A model of SBX, which may be absent where types are checked."""
 RECIPES: dict[str, Recipe] = _RECIPES["algorithms"]
 FOR_ENVS: dict[str, dict[str, Recipe]] = _RECIPES["environments"]
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
@@ -91,20 +92,6 @@ def _check_setting(key: str, value: Any, usual: Json) -> None:
         wanted = "a number in (0, 1]" if share else "a positive number"
     if not good:
         raise UserError(f"settings: {key} = {value!r} is not {wanted}.")
-
-
-class Model(Protocol):
-    """A model of SBX, as far as it is read here."""
-
-    num_timesteps: int
-    _n_updates: int
-    policy: Any
-    env: Any
-    ent_coef_state: Any
-    replay_buffer: Any
-
-    def learn(self, total_timesteps: int, callback: Step, *, reset_num_timesteps: bool) -> Model: ...
-    def get_vec_normalize_env(self) -> Any: ...
 
 
 # SBX's models: made from a recipe, and turned into a policy with a card.
@@ -310,20 +297,15 @@ class Evaluated(NamedTuple):
 
 def play_episodes(expert: Expert, make: Maker, *, episodes: int, seed: int, number: int) -> np.ndarray:
     """Returns (episodes,) of an expert in episodes of their own, all under way side by side."""
-    envs = [make() for _ in range(episodes)]
-    seen = [env.reset(seed=derive(seed, "evaluate", number, i))[0] for i, env in enumerate(envs)]
-    returns, alive = np.zeros(episodes), list(range(episodes))
-    while alive:
-        actions = expert.act(np.stack([seen[i] for i in alive]))
-        going: list[int] = []
-        for i, action in zip(alive, actions, strict=True):
-            seen[i], reward, terminated, truncated, _ = envs[i].step(action)
-            returns[i] += float(reward)
-            if not (terminated or truncated):
-                going.append(i)
-        alive = going
-    for env in envs:
-        env.close()
+    env, returns, alive = vector(make, episodes), np.zeros(episodes), np.arange(episodes)
+    env.begin(alive, [derive(seed, "evaluate", number, i) for i in range(episodes)])
+    while len(alive):
+        raise_broken(env)
+        rewards, terminated, truncated = env.step(alive, expert.act(env.observe(alive).batch))
+        returns[alive] += rewards
+        alive = alive[~(terminated | truncated)]
+    raise_broken(env)
+    env.close()
     return returns
 
 
@@ -354,30 +336,29 @@ class Looks:
         self.curve.append(Evaluated(steps, seconds, float(returns.mean()), float(returns.std())))
         if self.best is None or math.isnan(self.best.mean) or self.curve[-1].mean > self.best.mean:
             self.best = self.curve[-1]
-            networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
+            self._write(policy, card, returns, "while training")
 
     def finish(self) -> None:
         """Measures the best network over 20 fresh episodes; the highest of many means is no fair estimate."""
         policy, card = TrainedPolicy.read(self.path, "expert")
         card = {name: card[name] for name in ("algorithm", "kind")}
         returns = self._play(policy, card, 20, 1_000_000)
-        networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
+        self._write(policy, card, returns, "after training, fresh episodes")
         checkpoint_of(self.path).unlink(missing_ok=True)
 
-    def _play(
-        self, policy: TrainedPolicy, card: Mapping[str, Json], episodes: int, number: int
-    ) -> np.ndarray:
+    def _play(self, policy: TrainedPolicy, card: dict[str, Json], episodes: int, number: int) -> np.ndarray:
         expert = networks.from_policy(policy, card)
         return play_episodes(expert, self.make, episodes=episodes, seed=self.seed, number=number)
 
-    def _about(self, returns: np.ndarray, when: str) -> dict[str, Json]:
+    def _write(self, policy: TrainedPolicy, card: dict[str, Json], returns: np.ndarray, when: str) -> None:
+        """Writes the expert, with what it was measured at on its card."""
         assert self.best is not None
         measured = {"mean": returns.mean(), "std": returns.std(), "lowest": returns.min()}
         returned: dict[str, Json] = {name: round(float(value), 1) for name, value in measured.items()}
         returned |= {"episodes": len(returns), "policy": "deterministic", "measured": when}
         settings = f"made with {self.env_kwargs}" if self.env_kwargs else "Gymnasium defaults"
         software = versions(("sbx-rl", "jax", "gymnasium", "mujoco")).items()
-        return {
+        card |= {
             "name": self.name,
             "environments": [self.make.name],
             "settings": f"{settings}; plays without exploration.",
@@ -390,6 +371,7 @@ class Looks:
                 "curve": [[row.steps, *(round(x, 1) for x in row[1:])] for row in self.curve],
             },
         }
+        networks.save(self.path, policy, card)
 
     def record(self) -> dict[str, Json]:
         """What a checkpoint has to say besides the arrays."""

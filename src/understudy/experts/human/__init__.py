@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import dataclasses
 import functools
 import importlib.resources
 import io
@@ -62,47 +63,42 @@ def person(
     def ask(observations: Nested, infos: Infos) -> NoReturn:
         raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")
 
-    host = Person(door, actions, observations, browser=browser, port=port, grace=grace)
+    host = Person(door, actions, observations, browser, port, grace)
     card = {"name": "person", "algorithm": "a person", "kind": "action"}
     return Expert("person", ask=ask, card=card, batch=1, workers=1, person=host)
 
 
 @final
+@dataclasses.dataclass(eq=False)
 class Person:
     """What a run needs of a person: `open` before the first question, `close` after the last."""
 
-    def __init__(
-        self,
-        door: str,
-        actions: Sequence[str] | None,
-        observations: Sequence[str] | None,
-        *,
-        browser: bool = True,
-        port: int = 0,
-        grace: float = GRACE,
-    ):
-        self._door, self._actions, self._observations = door, actions, observations
-        self._browser, self._port, self._grace = browser, port, grace
-        self.desk: Desk | None = None
-        self._at: Page | Terminal | None = None
-        self._pictures: Pictures | None = None
+    door: str
+    actions: Sequence[str] | None
+    observations: Sequence[str] | None
+    browser: bool
+    port: int
+    grace: float
+    desk: Desk | None = None
+    _at: Page | Terminal | None = None
+    _pictures: Pictures | None = None
 
     def open(self, make: Maker, observation_space: Space, action_space: Space) -> None:
         """Opens the page or the terminal, for the environment that `make` makes."""
-        controls = Controls(action_space, make.name, self._actions)
+        controls = Controls(action_space, make.name, self.actions)
         self._space, self._env = observation_space, make.name
-        self.desk = Desk(controls.read, grace=self._grace)
+        self.desk = Desk(controls.read, grace=self.grace)
         setup: Setup = {"env": make.name, "controls": controls.plain}
         if self._in_terminal(controls):
             self._at = Terminal(self.desk, setup)
             return
         self._pictures = Pictures(make)
         setup["rate"], setup["why"] = self._pictures.rate, self._pictures.why
-        self._at = Page(self.desk, setup, port=self._port, browser=self._browser)
+        self._at = Page(self.desk, setup, port=self.port, browser=self.browser)
 
     def _in_terminal(self, controls: Controls) -> bool:
-        if self._door != "auto":
-            return self._door == "terminal"
+        if self.door != "auto":
+            return self.door == "terminal"
         # A program may have no input at all.
         terminal = sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
         return fits(controls.plain) and not web.has_display() and terminal
@@ -140,7 +136,7 @@ class Person:
                 pictures = self._pictures.draw(scene, state, before=before)
             if not pictures and (own := image(state)) is not None:
                 pictures = [own]
-            rows = table(state, self._space, self._env, self._observations)
+            rows = table(state, self._space, self._env, self.observations)
             return {"frames": [encoded(each) for each in pictures], "table": rows, "step": scene.steps}
 
         return show
@@ -215,16 +211,12 @@ class Page:
             return
         self.desk.look(1)
         try:
-            version = -1
-            while True:
-                if not self.desk.wait(version, BEAT):
-                    yield None
-                    continue
-                view = self.desk.view()
-                version = view["version"]
+            version, mode = -1, "wait"
+            while mode != "done":
+                view = self.desk.view() if self.desk.wait(version, BEAT) else None
                 yield view
-                if view["mode"] == "done":
-                    return
+                if view is not None:
+                    version, mode = view["version"], view["mode"]
         finally:
             self.desk.look(-1)
 
@@ -294,17 +286,15 @@ class Terminal:
             self.desk.fail(error)
 
     def _answer(self) -> None:
-        keys, version = iter(self._keys()), -1
-        while not self._closed:
+        keys, version, mode = iter(self._keys()), -1, "wait"
+        while mode != "done" and not self._closed:
             if not self.desk.wait(version, 1.0):
                 continue
             view = self.desk.view()
-            version, question = view["version"], view["question"]
-            if view["mode"] == "done":
-                return
+            version, mode, question = view["version"], view["mode"], view["question"]
             if question is None:
                 continue
-            if view["mode"] == "watch":
+            if mode == "watch":
                 self.desk.skip(question["number"])
                 continue
             self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
