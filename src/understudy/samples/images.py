@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 Index: TypeAlias = "int | slice | Sequence[int] | np.ndarray"
 """Which rows are asked for."""
 TOGETHER = 256
 """Rows that are read or converted at once."""
-SMALL = 2**24
-"""Bytes up to which the rows of two rounds are joined."""
 
 
 class Rows(Protocol):
@@ -101,12 +99,3 @@ def _gather(parts: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
         mine = owner == number
         rows[mine] = parts[number][index[mine] - (ends[number] - sizes[number])]
     return rows
-
-
-def add_part(parts: list[np.ndarray], rows: ArrayLike) -> None:
-    """Adds rows to the parts; small ones are joined."""
-    rows = np.asarray(rows)
-    if parts and parts[-1].nbytes + rows.nbytes <= SMALL:
-        parts[-1] = np.concatenate([parts[-1], rows])
-    else:
-        parts.append(rows)
