@@ -16,31 +16,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
-from ...policies import (
-    MLP,
-    Actions,
-    Encoder,
-    NatureCNN,
-    Network,
-    Normaliser,
-    Observations,
-    require_fit,
-    softmax,
-)
+from ...policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, require_fit, softmax
 from ...policies.mlp import ACTIVATIONS, Bounds
+from ..networks import flat_size, rows_of, unexpected_shape
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ...policies.acting import Forward
     from .. import Space
+    from ..networks import See
 
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
@@ -50,7 +42,6 @@ STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """By family: what the names of its feature extractor begin with, and its dense layers, one after another."""
 Tensors = Mapping[str, np.ndarray]
-See = Callable[..., np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,35 +158,6 @@ def _is_image(space: Space) -> bool:
     return bool((space.low == 0).all() and (space.high == 255).all())
 
 
-def flat_size(space: Space, what: str) -> int:
-    """How many numbers an observation becomes: Discrete ones one-hot, others flattened."""
-    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        kind = type(space).__name__
-        raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
-    return Observations.of(space).width
-
-
-def rows_of(space: Space, single: bool, what: str) -> See:
-    """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
-    if not isinstance(space, spaces.Box):
-        return Observations.of(space).rows
-
-    def see(batch: ArrayLike) -> np.ndarray:
-        x = np.asarray(batch)
-        if x.shape[1:] != space.shape:
-            raise _unexpected(x, space.shape, what)
-        x = x.reshape(len(x), -1)
-        return x.astype(np.float32, copy=False) if single else x
-
-    return see
-
-
-def as_rows(space: Space) -> Observations | None:
-    """What sees a space as `rows_of` does; None for images and for whole numbers in a Box."""
-    numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
-    return Observations.of(space) if numbers else None
-
-
 def _pictures(
     space: spaces.Box, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str
 ) -> See:
@@ -206,7 +168,7 @@ def _pictures(
         x = np.asarray(batch)
         if x.shape[1:] != shape:
             if x.shape[1:] != (*shape[1:], shape[0]):
-                raise _unexpected(x, shape, what)
+                raise unexpected_shape(x, shape, what)
             x = x.transpose(0, 3, 1, 2)  # channels last, as cameras and screens give them
         if normaliser is not None:
             x = normaliser(x.reshape(len(x), -1)).reshape(x.shape)
@@ -215,10 +177,6 @@ def _pictures(
         return x.reshape(len(x), -1) if flat else x
 
     return see
-
-
-def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
-    return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
 
 
 def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Bounds, Forward]:
