@@ -41,7 +41,6 @@ from ..envs.gymnasium import Maker, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, damaged, import_extra
 from ..machine import versions
 from ..policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
-from ..policies.mlp import Bounds
 from ..policies.trained import place
 from . import Expert, networks
 
@@ -166,11 +165,9 @@ def extract(model: Model, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[s
     count = sum(name.startswith("Dense_") for name in layers) - (algo == "sac")
     dense = [layers[f"Dense_{i}"] for i in range(count)]
     params = [{"weight": np.asarray(each["kernel"]), "bias": np.asarray(each["bias"])} for each in dense]
-    bounds: Bounds = {}
+    policy = MLP([layer["bias"].size for layer in params[:-1]], "tanh" if algo == "ppo" else "relu")
     if isinstance(action, spaces.Box) and algo != "ppo":
-        bounds = {"head": "tanh", "low": tuple(action.low.tolist()), "high": tuple(action.high.tolist())}
-    widths = tuple(int(layer["bias"].size) for layer in params[:-1])
-    policy = MLP(widths=widths, activation="tanh" if algo == "ppo" else "relu", **bounds)
+        policy = dataclasses.replace(policy, head="tanh", low=action.low, high=action.high)
     observations, statistics = Observations.of(seen), model.get_vec_normalize_env()
     normaliser = Normaliser.identity(observations.width)
     if statistics is not None:

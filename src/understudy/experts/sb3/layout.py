@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from gymnasium import spaces
 
 from ...errors import UserError
 from ...policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, require_fit, softmax
-from ...policies.mlp import ACTIVATIONS, Bounds
+from ...policies.mlp import ACTIVATIONS
 from ..networks import flat_size, rows_of, unexpected_shape
 
 if TYPE_CHECKING:
@@ -73,11 +73,10 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     if takes != inputs:
         raise UserError(f"{what}: its network takes {takes} numbers, its observations have {inputs}.")
     # With state-dependent exploration the mean is bounded before the tanh, which makes it a stack of two.
-    bounded = family == "SAC" and "actor.mu.0.weight" in tensors
-    bounds, head = _head(family, params[-1]["bias"].size, settings, bounded, what)
-    widths = tuple(layer["bias"].size for layer in params[:-1])
-    policy = MLP(widths=widths, activation=settings.activation or "relu", **bounds)
-    require_fit(what, policy, params, inputs, params[-1]["bias"].size)
+    limited = family == "SAC" and "actor.mu.0.weight" in tensors
+    *widths, outputs = (layer["bias"].size for layer in params)
+    policy, head = _policy(family, widths, outputs, settings, limited, what)
+    require_fit(what, policy, params, inputs, outputs)
     fractions = settings.normalize_images and _is_image(seen)
     if isinstance(seen, spaces.Box) and len(seen.shape) == 3:
         see = _pictures(seen, fractions, normaliser, encoder is None, what)
@@ -179,26 +178,28 @@ def _pictures(
     return see
 
 
-def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Bounds, Forward]:
-    """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
+def _policy(
+    family: str, widths: Sequence[int], outputs: int, settings: Settings, limited: bool, what: str
+) -> tuple[MLP, Forward]:
+    """The policy, and how answers are made of its outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UserError(f"{what}: its actions are {space}; Box, Discrete and MultiDiscrete can be read.")
     actions = Actions.of(space)
     if outputs != actions.outputs:
         raise UserError(f"{what}: it gives {outputs} numbers, its actions {space} need {actions.outputs}.")
+    plain = MLP(widths, settings.activation or "relu")
     if actions.kind == "discrete" and family != "DQN":
-        return {}, softmax
+        return plain, softmax
     squashed = family in ("SAC", "TD3") or settings.squash_output
     if actions.low is None or actions.high is None or not squashed:
-        return {}, actions.plays
-    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
-    bounds: Bounds = {"head": "sb3-tanh", "low": low, "high": high}
+        return plain, actions.plays
+    bounded = dataclasses.replace(plain, head="sb3-tanh", low=actions.low, high=actions.high)
     if not limited:
-        return bounds, actions.plays
-    squash = MLP(**bounds).head_function(np, np.float32)
+        return bounded, actions.plays
+    squash = bounded.head_function(np, np.float32)
 
     def play(outputs: np.ndarray) -> np.ndarray:
         return actions.plays(squash(np.minimum(np.maximum(outputs, -limit), limit)))
 
-    return {}, play
+    return plain, play
