@@ -160,7 +160,7 @@ class AtariEnv(gym.Env):
             self._env = _ale()[1].AtariVectorEnv(game=self.game, num_envs=1, num_threads=1, **how)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
-        self._frame = np.zeros(self.observation_space.shape[1:], np.uint8)
+        self._frame = np.zeros(self._env.single_observation_space.shape[1:], np.uint8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Json] | None = None
