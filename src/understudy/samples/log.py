@@ -19,7 +19,7 @@ from ..machine import total_memory
 from ..policies import Actions, Guest, Normaliser, Observations, Seen, TrainedPolicy
 from ..solvers import draws
 from ..spec import FIELDS
-from .images import ImageRows, Index, Rows, in_pieces, split_rows
+from .images import ImageRows, Rows, Stacks, in_pieces, split_rows
 from .records import Record, Sum, Sums
 from .rounds import Round
 
@@ -140,31 +140,6 @@ def stack_shape(observations: Seen) -> tuple[int, int, int] | None:
         return None
     k, height, width = (int(n) for n in leaves[0].shape)
     return (k, height, width) if 2 <= k <= 16 and min(height, width) >= 16 else None
-
-
-@final
-class Stacks:
-    """Rows (n, k · height · width) that are rebuilt from their frames when they are asked for.
-
-    >>> rows = Stacks(np.arange(3, dtype=np.uint8).reshape(3, 1, 1), np.array([[0, 1], [1, 2]]))
-    >>> rows[1].tolist(), rows[[1, 0]].tolist(), rows.shape
-    ([1, 2], [[1, 2], [0, 1]], (2, 2))
-    """
-
-    def __init__(self, frames: np.ndarray, index: np.ndarray):
-        self._frames, self._index = frames, index
-        self.shape = (len(index), index.shape[1] * int(np.prod(frames.shape[1:])))
-        self.dtype = np.dtype(np.uint8)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Index) -> np.ndarray:
-        which = np.asarray(self._index[rows])
-        return np.asarray(self._frames[which]).reshape(*which.shape[:-1], self.shape[1])
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return self[:] if dtype is None else self[:].astype(dtype)
 
 
 @final
