@@ -127,7 +127,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         game = make_game(
             architecture, resolved.loss, learner, resolved.solver, params, **resolved.solver_options
         )
-    demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
+    demos = None if spec.demos is None else recorded(spec.demos, seen, actions)
     recorded_samples = 0 if demos is None else len(demos)
     record: dict[str, Json] = resolved.record()
     settings: dict[str, Json] = spec.plain()
