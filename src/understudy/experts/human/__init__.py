@@ -211,12 +211,7 @@ class Page:
             return
         self.desk.look(1)
         try:
-            version, mode = -1, "wait"
-            while mode != "done":
-                view = self.desk.view() if self.desk.wait(version, BEAT) else None
-                yield view
-                if view is not None:
-                    version, mode = view["version"], view["mode"]
+            yield from self.desk.views(BEAT)
         finally:
             self.desk.look(-1)
 
@@ -280,32 +275,27 @@ class Terminal:
         threading.Thread(target=self._run, name="person", daemon=True).start()
 
     def _run(self) -> None:
+        keys = iter(self._keys())
         try:
-            self._answer()
+            for view in self.desk.views(1.0):
+                if self._closed:
+                    return
+                if view is None or view["question"] is None:
+                    continue
+                while self.desk.version == view["version"]:  # a key may change nothing
+                    self._press(keys, view, view["question"]["number"])
         except BaseException as error:  # of this thread nobody else hears, and the run would wait for ever
             self.desk.fail(error)
 
-    def _answer(self) -> None:
-        keys, version, mode = iter(self._keys()), -1, "wait"
-        while mode != "done" and not self._closed:
-            if not self.desk.wait(version, 1.0):
-                continue
-            view = self.desk.view()
-            version, mode, question = view["version"], view["mode"], view["question"]
-            if question is None:
-                continue
-            if mode == "watch":
-                self.desk.skip(question["number"])
-                continue
-            self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
-            key = next(keys, None)
-            if key is None:
-                raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
-            self._press(key, question["number"])
-            version = -1  # a key may have changed nothing
-
-    def _press(self, key: str, number: int) -> None:
-        """What a key does."""
+    def _press(self, keys: Iterator[str], view: View, number: int) -> None:
+        """Shows a question, and does what the next key says; where the policy acts it goes on at once."""
+        if view["mode"] == "watch":
+            self.desk.skip(number)
+            return
+        self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
+        key = next(keys, None)
+        if key is None:
+            raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
         pressed = [i for i, choice in enumerate(self._choices) if key in choice["keys"]]
         try:
             if pressed:
