@@ -101,27 +101,20 @@ def test_a_state_is_a_table_with_names_and_bounds_and_images_are_pictures():
     assert image(np.zeros((84, 84), np.uint8)).shape == image(np.zeros((84, 84, 3), np.uint8)).shape
 
 
-def test_in_a_terminal_the_same_questions_are_answered_with_keys():
+def test_in_a_terminal_the_same_questions_are_answered_with_keys(monkeypatch, capsys):
     from experts.human.test_desk import Asking  # the same run
 
     plain = Controls(spaces.Discrete(2), "CartPole-v1")
-    keys, said = ["1", "x", "u", "s", "ArrowRight", "2"], []
+    keys = ["1", "x", "u", "s", "ArrowRight", "2"]
+    monkeypatch.setattr("understudy.experts.human._keys", lambda: iter(keys))
     run = Asking(
         3, shows=[lambda i=i: {"frames": [], "table": [{"name": "x", "value": i}]} for i in range(3)]
     )
     run.desk._read = plain.read
-
-    class Out:
-        def write(self, text):
-            said.append(text)
-
-        def flush(self):
-            pass
-
-    terminal = Terminal(run.desk, {"controls": plain.plain}, keys=lambda: iter(keys), out=Out())
+    terminal = Terminal(run.desk, {"controls": plain.plain})
     assert {i: int(one) for i, one in run.end().items()} == {1: 1, 2: 1}  # 1, taken back, skipped
     terminal.close()
-    text = "".join(said)
+    text = capsys.readouterr().err
     assert "state 1 of 3" in text and "[1] push left" in text and "'x' is no key" in text
     with pytest.raises(UserError, match="one choice"):
         Terminal(run.desk, {"controls": Controls(spaces.Box(-1, 1, (1,))).plain})

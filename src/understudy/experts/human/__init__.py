@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
@@ -199,7 +199,7 @@ class Page:
         )
         opened = web.show(self.server.url, browser=browser)
         sentence = "The page is open in your browser" if opened else "Open this page to answer"
-        print(f"{sentence}: {self.server.url}", file=sys.stderr, flush=True)
+        _tell(f"{sentence}: {self.server.url}")
 
     def _post(self, post: Post, request: web.Request) -> Mapping[str, Any]:
         counted = post(request.json if isinstance(request.json, dict) else {})
@@ -236,6 +236,10 @@ def encoded(picture: np.ndarray) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _wheel(body: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {"taken": bool, "paused": bool, "speed": int}
     return {name: body[name] for name, kind in kinds.items() if type(body.get(name)) is kind}
@@ -255,27 +259,19 @@ class Terminal:
     resumed.
     """
 
-    def __init__(
-        self,
-        desk: Desk,
-        setup: Setup,
-        *,
-        keys: Callable[[], Iterator[str]] | None = None,
-        out: TextIO | None = None,
-    ):
+    def __init__(self, desk: Desk, setup: Setup):
         if not fits(setup["controls"]):
             raise UserError(
                 f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
                 "(person:page)."
             )
-        self.desk, self._out = desk, out or sys.stderr
+        self.desk, self._closed = desk, False
         self._choices = setup["controls"].get("choices", [])[0]
-        self._keys, self._closed = keys or _keys, False
         desk.paused, desk.speed = False, 0
         threading.Thread(target=self._run, name="person", daemon=True).start()
 
     def _run(self) -> None:
-        keys = iter(self._keys())
+        keys = _keys()
         try:
             for view in self.desk.views(1.0):
                 if self._closed:
@@ -292,7 +288,7 @@ class Terminal:
         if view["mode"] == "watch":
             self.desk.skip(number)
             return
-        self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
+        _tell(screen(view, self._choices, shutil.get_terminal_size().columns))
         key = next(keys, None)
         if key is None:
             raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
@@ -305,12 +301,9 @@ class Terminal:
             elif key == "u":
                 self.desk.undo()
             else:
-                self._print(f"  {key!r} is no key here.")
+                _tell(f"  {key!r} is no key here.")
         except UserError as error:
-            self._print(f"  {error}")
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
+            _tell(f"  {error}")
 
     def close(self) -> None:
         self._closed = True
