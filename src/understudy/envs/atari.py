@@ -12,7 +12,7 @@ import functools
 import math
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import gymnasium as gym
 import numpy as np
@@ -49,7 +49,7 @@ SETTINGS: dict[str, tuple[int | float | bool, int, tuple[str, ...]]] = {
 number, and what ALE calls it."""
 
 
-def settings(given: Mapping[str, Any] | None = None) -> dict[str, int | float | bool]:
+def settings(given: Mapping[str, Setting] | None = None) -> dict[str, int | float | bool]:
     """ALE's keywords for some settings and the defaults of the others; nothing is left to ALE's own. One that
     does not exist is refused with the nearest that does.
 
@@ -151,7 +151,7 @@ class AtariEnv(gym.Env):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (Gymnasium's own convention)
 
-    def __init__(self, name: str, keywords: Mapping[str, Any], *, render_mode: str | None = None):
+    def __init__(self, name: str, keywords: Mapping[str, float], *, render_mode: str | None = None):
         self.game, self.render_mode = game(name), render_mode
         # Never used: a finished game is reset before its next step.
         how = {**keywords, "autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}

@@ -45,7 +45,6 @@ from ..policies.trained import place
 from . import Expert, networks
 
 if TYPE_CHECKING:
-    Scope = dict[str, Any]
     from ..disk import Json
 
 _RECIPES = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text("utf-8"))
@@ -470,7 +469,7 @@ def train(
         done, reached = model.num_timesteps, False
         next_look = (done // every + 1) * every
 
-        def step(_locals: Scope, _globals: Scope) -> bool:
+        def step(*_: object) -> bool:
             nonlocal reached, next_look
             if progress is not None:
                 progress(model.num_timesteps, total, looks.curve)
