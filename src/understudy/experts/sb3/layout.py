@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from .. import Space
     from ..networks import See
 
+ON_POLICY = "PPO or A2C"
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
     "TD3": ("actor.", ("actor.mu",)),
     "DQN": ("q_net.", ("q_net.q_net",)),
-    "PPO or A2C": ("", ("mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net")),
+    ON_POLICY: ("", ("mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net")),
 }
 """By family: what the names of its feature extractor begin with, and its dense layers, one after another."""
 Tensors = Mapping[str, np.ndarray]
@@ -58,8 +59,8 @@ class Settings:
 
 def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normaliser | None = None) -> Network:
     """The network that answers as the policy's deterministic `predict` does."""
-    family = _family(tensors, what)
-    prefix, stacks = STACKS[family]
+    algorithm = family(tensors, what)
+    prefix, stacks = STACKS[algorithm]
     params = [layer for stack in stacks for layer in dense_layers(tensors, stack, what)]
     if len(params) > 1 and settings.activation is None:
         raise UserError(
@@ -73,9 +74,9 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     if takes != inputs:
         raise UserError(f"{what}: its network takes {takes} numbers, its observations have {inputs}.")
     # With state-dependent exploration the mean is bounded before the tanh, which makes it a stack of two.
-    limited = family == "SAC" and "actor.mu.0.weight" in tensors
+    limited = algorithm == "SAC" and "actor.mu.0.weight" in tensors
     *widths, outputs = (layer["bias"].size for layer in params)
-    policy, head = _policy(family, widths, outputs, settings, limited, what)
+    policy, head = _policy(algorithm, widths, outputs, settings, limited, what)
     require_fit(what, policy, params, inputs, outputs)
     fractions = settings.normalize_images and _is_image(seen)
     if isinstance(seen, spaces.Box) and len(seen.shape) == 3:
@@ -84,7 +85,8 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     return Network(policy, params, rows_of(seen, normaliser is None, what), head, normaliser)
 
 
-def _family(tensors: Tensors, what: str) -> str:
+def family(tensors: Tensors, what: str) -> str:
+    """Which of `STACKS` a policy belongs to."""
     # Without hidden layers and with state-dependent exploration, only the deviation tells SAC from TD3.
     deviates = any(name.startswith(("actor.latent_pi.", "actor.log_std")) for name in tensors)
     if deviates or "actor.mu.weight" in tensors:
@@ -94,7 +96,7 @@ def _family(tensors: Tensors, what: str) -> str:
     if any(name.startswith("q_net.q_net.") for name in tensors):
         return "DQN"
     if "action_net.weight" in tensors:
-        return "PPO or A2C"
+        return ON_POLICY
     shown = ", ".join(sorted(tensors)[:3])
     raise UserError(f"{what}: is not a policy of PPO, A2C, SAC, TD3 or DQN (its tensors are {shown}, …).")
 
@@ -179,7 +181,7 @@ def _pictures(
 
 
 def _policy(
-    family: str, widths: Sequence[int], outputs: int, settings: Settings, limited: bool, what: str
+    algorithm: str, widths: Sequence[int], outputs: int, settings: Settings, limited: bool, what: str
 ) -> tuple[MLP, Forward]:
     """The policy, and how answers are made of its outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
@@ -189,9 +191,9 @@ def _policy(
     if outputs != actions.outputs:
         raise UserError(f"{what}: it gives {outputs} numbers, its actions {space} need {actions.outputs}.")
     plain = MLP(widths, settings.activation or "relu")
-    if actions.kind == "discrete" and family != "DQN":
+    if actions.kind == "discrete" and algorithm != "DQN":
         return plain, softmax
-    squashed = family in ("SAC", "TD3") or settings.squash_output
+    squashed = algorithm in ("SAC", "TD3") or settings.squash_output
     if actions.low is None or actions.high is None or not squashed:
         return plain, actions.plays
     bounded = dataclasses.replace(plain, head="sb3-tanh", low=actions.low, high=actions.high)
