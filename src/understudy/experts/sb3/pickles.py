@@ -285,13 +285,10 @@ def _is_core(record: Record, name: str) -> bool:
 
 def number(record: Record, what: str) -> float | int | bool:
     """A Python or NumPy number."""
-    if isinstance(record, bool | int | float):
-        return record
-    if isinstance(record, Call):
-        value = array(record, what)
-        if value.shape == ():
-            return value.item()
-    raise refused(what, record)
+    value = array(record, what)
+    if value.shape:
+        raise refused(what, record)
+    return value.item()
 
 
 def array(record: Record, what: str) -> np.ndarray:
