@@ -461,7 +461,10 @@ def train(
         raise UserError(f"resume: there is no checkpoint {checkpoint_of(path)} to go on from.")
     if not resume and (path.exists() or checkpoint_of(path).exists()):
         raise UserError(f"out: {path} or its checkpoint exists; name another file, or resume it.")
-    with _restored_random_state(), _first_interrupt() as stopped:
+    with contextlib.ExitStack() as after, _first_interrupt() as stopped:
+        # SBX draws from NumPy's and Python's global generators; their owner gets them back as they were.
+        after.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
+        after.callback(random.setstate, random.getstate())
         model = build(algo, chosen, make, seed)
         looks = Looks(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
         if resume:
@@ -496,17 +499,6 @@ def train(
             looks.finish()
         model.env.close()
     return Trained(networks.load(path), path, looks.curve, ended)
-
-
-@contextlib.contextmanager
-def _restored_random_state() -> Generator[None]:
-    """SBX draws from NumPy's and Python's global generators; their owner gets them back as they were."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
 
 
 @contextlib.contextmanager
