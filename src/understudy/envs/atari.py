@@ -127,24 +127,16 @@ def game(name: str) -> str:
 def title(name: str) -> str:
     """A game as ALE's ids spell it.
 
-    >>> title("ms_pacman")
-    'MsPacman'
+    >>> title("ms_pacman"), title("tic_tac_toe_3d")
+    ('MsPacman', 'TicTacToe3D')
     """
     return name.title().replace("_", "")
 
 
-def env_id(name: str) -> str:
-    """The id that cards of experts use, which is ALE's own.
-
-    >>> env_id("pong"), env_id("tic_tac_toe_3d")
-    ('ALE/Pong-v5', 'ALE/TicTacToe3D-v5')
-    """
-    return f"ALE/{title(game(name))}-v5"
-
-
 @final
 class AtariEnv(gym.Env):
-    """One game as a Gymnasium environment, on the same native vector environment (of one).
+    """One game as a Gymnasium environment, on the same native vector environment (of one), with ALE's
+    keywords (see `settings`).
 
     `render` gives the newest frame, as it is seen, in RGB.
     """
@@ -152,12 +144,12 @@ class AtariEnv(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (Gymnasium's own convention)
 
     def __init__(self, name: str, keywords: Mapping[str, float], *, render_mode: str | None = None):
-        self.game, self.render_mode = game(name), render_mode
+        self.render_mode = render_mode
         # Never used: a finished game is reset before its next step.
         how = {**keywords, "autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._env = _ale()[1].AtariVectorEnv(game=self.game, num_envs=1, num_threads=1, **how)
+            self._env = _ale()[1].AtariVectorEnv(game=name, num_envs=1, num_threads=1, **how)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
         self._frame = np.zeros(self._env.single_observation_space.shape[1:], np.uint8)
@@ -203,5 +195,5 @@ def _single(infos: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def atari_maker(name: str, env_kwargs: Mapping[str, Setting] | None = None) -> Maker:
     """How to make one game as often as needed, under the id that experts' cards use."""
-    keywords, spelled = settings(env_kwargs), env_id(name)
-    return Maker(spelled, functools.partial(AtariEnv, spelled, keywords), True)
+    keywords, spelled = settings(env_kwargs), game(name)
+    return Maker(f"ALE/{title(spelled)}-v5", functools.partial(AtariEnv, spelled, keywords), True)

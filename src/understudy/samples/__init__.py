@@ -6,16 +6,5 @@ from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
 from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
 
-__all__ = [
-    "BREAK",
-    "EXPERT",
-    "TERMINATED",
-    "TRUNCATED",
-    "UNREAD",
-    "Counts",
-    "Labels",
-    "Path",
-    "Reader",
-    "Round",
-]
-__all__ += ["SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]
+__all__ = ["BREAK", "EXPERT", "TERMINATED", "TRUNCATED", "UNREAD", "Counts", "Labels", "Path", "Reader"]
+__all__ += ["Round", "SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]
