@@ -94,13 +94,8 @@ def _check_setting(key: str, value: Any, usual: Json) -> None:
 
 # SBX's models: made from a recipe, and turned into a policy with a card.
 
-TO_SBX = {
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
-    "gamma": "gamma",
-    "tau": "tau",
-    "learning_starts": "learning_starts",
-    "gae_lambda": "gae_lambda",
+SAME = ("learning_rate", "batch_size", "gamma", "tau", "learning_starts", "gae_lambda")
+RENAMED = {
     "rollout": "n_steps",
     "epochs": "n_epochs",
     "clip": "clip_range",
@@ -109,7 +104,7 @@ TO_SBX = {
     "exploration": "exploration_fraction",
     "final_exploration": "exploration_final_eps",
 }
-"""Settings that SBX has too, and what they are called there."""
+"""Settings that SBX has too: under the same name, and under another."""
 
 
 def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
@@ -128,7 +123,7 @@ def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
     venv = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
     if chosen.get("standardise"):
         venv = VecNormalize(venv, gamma=chosen["gamma"], clip_obs=CLIP)
-    options = {theirs: chosen[ours] for ours, theirs in TO_SBX.items() if ours in chosen}
+    options: Recipe = {RENAMED.get(key, key): chosen[key] for key in (*SAME, *RENAMED) if key in chosen}
     options["seed"] = seed
     if "widths" in chosen:
         options["policy_kwargs"] = {"net_arch": list(chosen["widths"])}
