@@ -26,10 +26,10 @@ class Run:
         self.expert, self.result = person("page", browser=False, grace=0.3), None
         self.thread = threading.Thread(target=self.play, args=(settings,), daemon=True)
         self.thread.start()
-        while self.expert.person._at is None:
+        while self.expert.person.page is None:
             assert self.thread.is_alive()
             self.thread.join(0.02)
-        self.server = self.expert.person._at.server
+        self.server = self.expert.person.page.server
 
     def play(self, settings):
         self.result = imitate("CartPole-v1", expert=self.expert, **settings)
@@ -141,7 +141,7 @@ class Held:
         return Person(self.context, self.page.server.url)
 
     def close(self):
-        self.page.close()
+        self.page.server.close()
         self.context.close()
 
 
@@ -208,5 +208,5 @@ def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # 
     one.page.click("#enter")
     found = run.end()
     assert np.allclose(found[0], [0.4, -0.2]) and np.allclose(found[1], [2.0, 0.0]) and one.errors == []
-    page.close()
+    page.server.close()
     context.close()

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from understudy.errors import UserError
 from understudy.experts import person
-from understudy.experts.human import Terminal, screen
+from understudy.experts.human import answer_in_terminal, screen
 from understudy.experts.human.controls import Controls, image, table
 
 
@@ -111,15 +111,14 @@ def test_in_a_terminal_the_same_questions_are_answered_with_keys(monkeypatch, ca
         3, shows=[lambda i=i: {"frames": [], "table": [{"name": "x", "value": i}]} for i in range(3)]
     )
     run.desk._read = plain.read
-    terminal = Terminal(run.desk, {"controls": plain.plain})
+    answer_in_terminal(run.desk, plain.plain)
     assert {i: int(one) for i, one in run.end().items()} == {1: 1, 2: 1}  # 1, taken back, skipped
-    terminal.close()
     text = capsys.readouterr().err
     assert "state 1 of 3" in text and "[1] push left" in text and "'x' is no key" in text
     with pytest.raises(UserError, match="one choice"):
-        Terminal(run.desk, {"controls": Controls(spaces.Box(-1, 1, (1,))).plain})
+        answer_in_terminal(run.desk, Controls(spaces.Box(-1, 1, (1,))).plain)
     with pytest.raises(UserError, match="one choice of 34 at most"):  # the others would have no key
-        Terminal(run.desk, {"controls": Controls(spaces.Discrete(35)).plain})
+        answer_in_terminal(run.desk, Controls(spaces.Discrete(35)).plain)
     assert screen({"question": {}, "at": 1, "of": 1, "facts": {"labels": 0}}, []).endswith("[u] undo")
 
 
@@ -157,7 +156,7 @@ def test_without_a_terminal_lines_are_answers_and_their_end_ends_the_run(tmp_pat
     run.desk._read = plain.read
     with (tmp_path / "keys").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        Terminal(run.desk, {"controls": plain.plain})
+        answer_in_terminal(run.desk, plain.plain)
         found = run.end()
     if lines == "1\n2\n":
         assert found == {0: 0, 1: 1}

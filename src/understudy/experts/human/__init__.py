@@ -80,7 +80,7 @@ class Person:
     port: int
     grace: float
     desk: Desk | None = None
-    _at: Page | Terminal | None = None
+    page: Page | None = None
     _pictures: Pictures | None = None
 
     def open(self, make: Maker, observation_space: Space, action_space: Space) -> None:
@@ -88,13 +88,12 @@ class Person:
         controls = Controls(action_space, make.name, self.actions)
         self._space, self._env = observation_space, make.name
         self.desk = Desk(controls.read, grace=self.grace)
-        setup: Setup = {"env": make.name, "controls": controls.plain}
         if self._in_terminal(controls):
-            self._at = Terminal(self.desk, setup)
+            answer_in_terminal(self.desk, controls.plain)
             return
-        self._pictures = Pictures(make)
-        setup["rate"], setup["why"] = self._pictures.rate, self._pictures.why
-        self._at = Page(self.desk, setup, port=self.port, browser=self.browser)
+        drawn = self._pictures = Pictures(make)
+        setup: Setup = {"env": make.name, "controls": controls.plain, "rate": drawn.rate, "why": drawn.why}
+        self.page = Page(self.desk, setup, port=self.port, browser=self.browser)
 
     def _in_terminal(self, controls: Controls) -> bool:
         if self.door != "auto":
@@ -148,8 +147,8 @@ class Person:
             limit = time.monotonic() + 1.0
             while self.desk.viewers > 0 and time.monotonic() < limit:
                 time.sleep(0.02)  # until the pages have it
-            if self._at is not None:
-                self._at.close()
+            if self.page is not None:
+                self.page.server.close()
             self.desk = None
         if self._pictures is not None:
             self._pictures.close()
@@ -215,9 +214,6 @@ class Page:
         finally:
             self.desk.look(-1)
 
-    def close(self) -> None:
-        self.server.close()
-
 
 def encoded(picture: np.ndarray) -> str:
     """A picture (height, width, 3) as an address that holds it.
@@ -251,62 +247,55 @@ NAMES, WIDTH = 24, 24
 """Columns of a name, and at most of a bar."""
 
 
-@final
-class Terminal:
+def answer_in_terminal(desk: Desk, controls: Plain) -> None:
     """Answers a desk from a terminal, in a thread of its own; discrete actions only.
 
     Keys: an action's own key, u for undo, s for skip; an interrupt (Ctrl-C) ends the run, which can be
     resumed.
     """
+    if not fits(controls):
+        raise UserError(
+            f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
+            "(person:page)."
+        )
+    choices = controls.get("choices", [])[0]
+    desk.paused, desk.speed = False, 0
 
-    def __init__(self, desk: Desk, setup: Setup):
-        if not fits(setup["controls"]):
-            raise UserError(
-                f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
-                "(person:page)."
-            )
-        self.desk, self._closed = desk, False
-        self._choices = setup["controls"].get("choices", [])[0]
-        desk.paused, desk.speed = False, 0
-        threading.Thread(target=self._run, name="person", daemon=True).start()
-
-    def _run(self) -> None:
+    def run() -> None:
         keys = _keys()
         try:
-            for view in self.desk.views(1.0):
-                if self._closed:
-                    return
+            for view in desk.views(BEAT):
                 if view is None or view["question"] is None:
                     continue
-                while self.desk.version == view["version"]:  # a key may change nothing
-                    self._press(keys, view, view["question"]["number"])
+                while desk.version == view["version"]:  # a key may change nothing
+                    _press(desk, keys, choices, view, view["question"]["number"])
         except BaseException as error:  # of this thread nobody else hears, and the run would wait for ever
-            self.desk.fail(error)
+            desk.fail(error)
 
-    def _press(self, keys: Iterator[str], view: View, number: int) -> None:
-        """Shows a question, and does what the next key says; where the policy acts it goes on at once."""
-        if view["mode"] == "watch":
-            self.desk.skip(number)
-            return
-        _tell(screen(view, self._choices, shutil.get_terminal_size().columns))
-        key = next(keys, None)
-        if key is None:
-            raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
-        pressed = [i for i, choice in enumerate(self._choices) if key in choice["keys"]]
-        try:
-            if pressed:
-                self.desk.answer(number, pressed)
-            elif key == "s":
-                self.desk.skip(number)
-            elif key == "u":
-                self.desk.undo()
-            else:
-                _tell(f"  {key!r} is no key here.")
-        except UserError as error:
-            _tell(f"  {error}")
+    threading.Thread(target=run, name="person", daemon=True).start()
 
-    def close(self) -> None:
-        self._closed = True
+
+def _press(desk: Desk, keys: Iterator[str], choices: Sequence[Choice], view: View, number: int) -> None:
+    """Shows a question, and does what the next key says; where the policy acts it goes on at once."""
+    if view["mode"] == "watch":
+        desk.skip(number)
+        return
+    _tell(screen(view, choices, shutil.get_terminal_size().columns))
+    key = next(keys, None)
+    if key is None:
+        raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
+    pressed = [i for i, choice in enumerate(choices) if key in choice["keys"]]
+    try:
+        if pressed:
+            desk.answer(number, pressed)
+        elif key == "s":
+            desk.skip(number)
+        elif key == "u":
+            desk.undo()
+        else:
+            _tell(f"  {key!r} is no key here.")
+    except UserError as error:
+        _tell(f"  {error}")
 
 
 def fits(controls: Plain) -> bool:
