@@ -80,7 +80,7 @@ class Person:
     port: int
     grace: float
     desk: Desk | None = None
-    page: Page | None = None
+    server: web.Server | None = None
     _pictures: Pictures | None = None
 
     def open(self, make: Maker, observation_space: Space, action_space: Space) -> None:
@@ -93,7 +93,7 @@ class Person:
             return
         drawn = self._pictures = Pictures(make)
         setup: Setup = {"env": make.name, "controls": controls.plain, "rate": drawn.rate, "why": drawn.why}
-        self.page = Page(self.desk, setup, port=self.port, browser=self.browser)
+        self.server = serve(self.desk, setup, port=self.port, browser=self.browser)
 
     def _in_terminal(self, controls: Controls) -> bool:
         if self.door != "auto":
@@ -147,8 +147,8 @@ class Person:
             limit = time.monotonic() + 1.0
             while self.desk.viewers > 0 and time.monotonic() < limit:
                 time.sleep(0.02)  # until the pages have it
-            if self.page is not None:
-                self.page.server.close()
+            if self.server is not None:
+                self.server.close()
             self.desk = None
         if self._pictures is not None:
             self._pictures.close()
@@ -167,52 +167,46 @@ LARGE = 60_000
 """Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
 
 
-@final
-class Page:
-    """Serves a desk until it is closed.
+def serve(desk: Desk, setup: Setup, *, port: int = 0, browser: bool = True) -> web.Server:
+    """Serves a desk on a page, until the server is closed.
 
     setup: what a page needs once: the environment's name and the controls. port: 0 takes a free one.
     """
+    posts: dict[str, Post] = {
+        "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
+        "skip": lambda body: desk.skip(body.get("question")),
+        "undo": lambda body: desk.undo(),
+        "confirm": lambda body: desk.confirm(),
+        "hold": lambda body: desk.hold(body.get("value")),
+        "steer": lambda body: desk.steer(**_wheel(body)),
+    }
 
-    def __init__(self, desk: Desk, setup: Setup, *, port: int = 0, browser: bool = True):
-        self.desk, self._setup = desk, {**setup, "speeds": SPEEDS}
-        posts: dict[str, Post] = {
-            "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
-            "skip": lambda body: desk.skip(body.get("question")),
-            "undo": lambda body: desk.undo(),
-            "confirm": lambda body: desk.confirm(),
-            "hold": lambda body: desk.hold(body.get("value")),
-            "steer": lambda body: desk.steer(**_wheel(body)),
-        }
-        self.server = web.Server(
-            {
-                "GET /": lambda request: (
-                    importlib.resources.files(__name__).joinpath("page.html").read_text("utf-8")
-                ),
-                "GET /setup": lambda request: self._setup,
-                "GET /view": lambda request: desk.view(),
-                "GET /events": lambda request: self._events(),
-            }
-            | {f"POST /{name}": functools.partial(self._post, post) for name, post in posts.items()},
-            port=port,
-        )
-        opened = web.show(self.server.url, browser=browser)
-        sentence = "The page is open in your browser" if opened else "Open this page to answer"
-        _tell(f"{sentence}: {self.server.url}")
-
-    def _post(self, post: Post, request: web.Request) -> Mapping[str, Any]:
+    def answer(post: Post, request: web.Request) -> Mapping[str, Any]:
         counted = post(request.json if isinstance(request.json, dict) else {})
-        return {"counted": counted is not False, **self.desk.view()}
+        return {"counted": counted is not False, **desk.view()}
 
-    def _events(self) -> Generator[View | None]:
-        if self.desk.viewers >= STREAMS:
-            yield self.desk.view()
+    def events(request: web.Request) -> Generator[View | None]:
+        if desk.viewers >= STREAMS:
+            yield desk.view()
             return
-        self.desk.look(1)
+        desk.look(1)
         try:
-            yield from self.desk.views(BEAT)
+            yield from desk.views(BEAT)
         finally:
-            self.desk.look(-1)
+            desk.look(-1)
+
+    page = importlib.resources.files(__name__).joinpath("page.html")
+    routes: dict[str, web.Handler] = {
+        "GET /": lambda request: page.read_text("utf-8"),
+        "GET /setup": lambda request: {**setup, "speeds": SPEEDS},
+        "GET /view": lambda request: desk.view(),
+        "GET /events": events,
+    }
+    answers = {f"POST /{name}": functools.partial(answer, post) for name, post in posts.items()}
+    server = web.Server(routes | answers, port=port)
+    opened = web.show(server.url, browser=browser)
+    _tell(f"{'The page is open in your browser' if opened else 'Open this page to answer'}: {server.url}")
+    return server
 
 
 def encoded(picture: np.ndarray) -> str:
