@@ -13,7 +13,8 @@ from quick import SIZE
 from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker, vector
-from understudy.runs.evaluate import JUDGED, Evaluation, acting, evaluate, play_episodes
+from understudy.runs.evaluate import JUDGED, Evaluation, play_episodes
+from understudy.runs.players import acting, evaluate
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
+from .rounds import (
+    BREAK,
+    EXPERT,
+    TERMINATED,
+    TRUNCATED,
+    Counts,
+    Labels,
+    Path,
+    Question,
+    Round,
+    Sequences,
+    count,
+)
 
-__all__ = ["BREAK", "EXPERT", "TERMINATED", "TRUNCATED", "UNREAD", "Counts", "Labels", "Path", "Reader"]
-__all__ += ["Round", "SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]
+__all__ = ["BREAK", "EXPERT", "TERMINATED", "TRUNCATED", "UNREAD", "Counts", "Labels", "Path", "Question"]
+__all__ += ["Reader", "Round", "SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]
