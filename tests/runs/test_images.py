@@ -128,9 +128,8 @@ def test_more_rounds_take_the_bytes_of_their_samples_and_no_more_than_the_limit(
 def recorded(path, beside: bool, **limit: float):
     """The demonstrations, and the most memory that reading them took, as a share of their images."""
     space, actions = BESIDE if beside else BOX, gym.spaces.Box(-1, 1, (1,))
-    env = type("Spaces", (), {"observation_space": space, "action_space": actions})
     tracemalloc.start()
-    found = demos.recorded(str(path), Observations.of(space), Actions.of(actions), env, **limit)
+    found = demos.recorded(str(path), Observations.of(space), Actions.of(actions), **limit)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return found, peak / (len(found) * SIDE**2)
