@@ -143,7 +143,7 @@ def outcome(result: Record) -> Table:
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(result.certificate)
-    elif UNCOMPARED in result.certificate.reason:
+    elif result.settings.get("comparator", "none") is None and UNCOMPARED in result.certificate.reason:
         rows.append(("regret", f"not estimated: {result.certificate.reason}"))
     rows.append(("seconds", seconds))
     if result.folder is not None:
