@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -195,25 +196,20 @@ def program(game: Game) -> Hashable:
     return static, tuple(np.shape(leaf) for leaf in jax.tree.leaves(numbers))
 
 
-READY = 8
-"""Games whose program is found at once, without a look at what they have in common with others."""
-_READY: dict[int, tuple[Game, Play]] = {}
+_READY: dict[int, Play] = {}
+"""By the id of a game that is still there: what `compiled` gave for it."""
 
 
 def compiled(game: Game) -> Play:
     """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
     centre). The state is donated.
     """
-    known = _READY.get(id(game))
-    if known is None or known[0] is not game:
+    play = _READY.get(id(game))
+    if play is None:
         numbers, static = _halves(game)
-        while len(_READY) >= READY:
-            _READY.pop(next(iter(_READY)), None)
-        known = _READY[id(game)] = (
-            game,
-            functools.partial(_compiled(static, _constant([game]), False), numbers),
-        )
-    return known[1]
+        play = _READY[id(game)] = functools.partial(_compiled(static, _constant([game]), False), numbers)
+        weakref.finalize(game, _READY.pop, id(game), None)  # before another game can have its id
+    return play
 
 
 def alone(

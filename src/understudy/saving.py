@@ -171,12 +171,8 @@ def _names(student: Understudy, losses: Losses) -> tuple[str, ...]:
     """The arrays of the losses, beside the rounds, that a snapshot holds."""
     if isinstance(losses, Statistics):
         return "factor", "rounding"
-    return ("filled",) if _elsewhere(student) else ("filled", "inputs", "targets", "weights")
-
-
-def _elsewhere(student: Understudy) -> bool:
-    """Whether the samples are outside the state too."""
-    return student.samples.keeps or student.reader is not None
+    elsewhere = student.samples.keeps or student.reader is not None
+    return ("filled",) if elsewhere else ("filled", "inputs", "targets", "weights")
 
 
 def _refilled(student: Understudy, small: Small) -> GameState:

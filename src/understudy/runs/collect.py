@@ -119,8 +119,8 @@ class Episodes:
         Where no episode is under way, one is begun first.
         """
         if self._waits:
-            self._waits = False
             self._begin_next(self.slots[self._over])
+            self._waits = False
         if self.env.broken:
             raise_broken(self.env)
         seen, past = self.env.observe(slots), self.history
