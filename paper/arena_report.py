@@ -3,26 +3,81 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from understudy import disk
+from understudy.errors import damaged
 from understudy.intervals import Interval, median
 from understudy.report import plots
 from understudy.report.style import look
 
 from . import claims
-from .arena import read
+from .arena import WANTED, Setting, id_of
+from .arena import read as finished
 from .arena_rules import LEARNERS, PUBLISHED, RULES
+from .arena_worlds import WORLDS
 
 OURS, FTL, EARLY = "ours", "distance", "early"
+POINTS, TESTS = "rounds.csv", "tests.csv"
 SOURCES = {"published": "#D55E00", "ours": "#0072B2"}
 __all__ = ["facts", "judged", "read", "write"]
 
 Run = dict[str, Any]
+
+
+def read(*folders: Path) -> list[Run]:
+    """The runs of these folders, of --keep or of --out; of a run that is in several the first counts."""
+    found: dict[str, Run] = {}
+    for folder in folders:
+        for run in published(folder) if (folder / POINTS).is_file() else finished(folder):
+            found.setdefault(id_of(run), run)
+    return [found[name] for name in sorted(found)]
+
+
+def published(folder: Path) -> list[Run]:
+    """The runs that `write` made its tables of, with their numbers as those have them. A run that failed
+    before its first round is not there.
+    """
+    found: dict[Setting, Run] = {}
+    with damaged(f"tables: {folder}"):
+        for row in disk.read_csv(folder / POINTS, "tables"):
+            setting = _setting(row)
+            wanted = [str(q) for q in (WANTED if setting.protocol == "done" else WANTED[-1:])]
+            made = found.setdefault(
+                setting,
+                {
+                    **setting._asdict(),
+                    "budget": WORLDS[setting.part].budget,
+                    "labels_to": dict.fromkeys(wanted),
+                    "seconds_to": dict.fromkeys(wanted),
+                    "rounds": [],
+                    "tests": [],
+                },
+            )
+            seconds, score = (_number(row[name]) for name in ("seconds", "score"))
+            made["rounds"].append({"labels": int(row["labels"]), "seconds": seconds, "score": score})
+        for row in disk.read_csv(folder / TESTS, "tables"):
+            made, labels, wanted = found[_setting(row)], int(row["labels"]), row["wanted"]
+            numbers = {name: _number(row[name]) for name in MEASURED}
+            said = {"candidate": int(row["candidate"]), "labels": labels, "wanted": float(wanted)}
+            said |= {"state": row["state"], "episodes": int(row["episodes"])}
+            made["tests"].append(said | numbers)
+            if row["state"] == "accepted":
+                seconds = next(one["seconds"] for one in made["rounds"] if one["labels"] == labels)
+                made["labels_to"][wanted], made["seconds_to"][wanted] = labels, seconds
+    return list(found.values())
+
+
+def _setting(row: Mapping[str, str]) -> Setting:
+    return Setting(**{name: row[name] for name in Setting._fields} | {"seed": int(row["seed"])})
+
+
+def _number(text: str) -> float | None:
+    return float(text) if math.isfinite(float(text)) else None
 
 
 class Curve(NamedTuple):
@@ -310,9 +365,9 @@ def write(folder: Path, runs: Sequence[Run], found: list[claims.Claim]) -> list[
     every = curves(runs)
     tables: dict[str, Any] = {
         "labels.csv": disk.to_columns(rows(every)),
-        "rounds.csv": disk.to_columns(points(runs)),
-        "tests.csv": disk.to_columns(tests(runs)),
+        POINTS: disk.to_columns(points(runs)),
+        TESTS: disk.to_columns(tests(runs)),
         "summary.md": summary(every),
     }
     figures = {"labels": draw(every), "profile": profile(every)} if every else {}
-    return claims.write(folder, figures, tables, found, digits={"rounds.csv": 5, "tests.csv": 5})
+    return claims.write(folder, figures, tables, found, digits={POINTS: 5, TESTS: 5})

@@ -634,18 +634,22 @@ def evaluate(
     def act(seen: Observed, slots: np.ndarray, fresh: np.ndarray) -> Sequence[ArrayLike]:
         return [answer(take(seen.batch, 0), seen.infos[0])]
 
-    slots = vector(make, 1, infos=True)
+    policy, lanes = _policy(player), 1
+    remembers = getattr(policy, "on_reset", None)
+    rowwise = isinstance(policy, TrainedPolicy) and make.by_id and remembers is None
+    slots = vector(make, 1, infos=not rowwise)
     try:
-        return play_episodes(
-            slots,
-            make.name,
-            EpisodeSet(seed, episodes, number),
-            act,
-            stream=stream,
-            limit=limit,
-            progress=progress,
-            on_reset=getattr(_policy(player), "on_reset", None),
-        )
+        if rowwise and slots.many and episodes > 1:  # side by side, to the same bits
+            slots.close()
+            lanes = min(LANES, episodes)
+            slots = vector(make, lanes)
+        acts = act
+        if rowwise:
+            about = policy.policy, policy.params, policy.normaliser, policy.observations, policy.actions
+            acts = by_policy(*about, lanes)
+        asked = EpisodeSet(seed, episodes, number)
+        how: dict[str, Any] = {"stream": stream, "lanes": lanes, "limit": limit, "progress": progress}
+        return play_episodes(slots, make.name, asked, acts, **how, on_reset=remembers)
     finally:
         slots.close()
 
