@@ -73,7 +73,9 @@ def published(folder: Path) -> list[Run]:
 
 
 def _setting(row: Mapping[str, str]) -> Setting:
-    return Setting(**{name: row[name] for name in Setting._fields} | {"seed": int(row["seed"])})
+    named: dict[str, Any] = {name: row[name] for name in Setting._fields}
+    named["seed"] = int(row["seed"])
+    return Setting(**named)
 
 
 def _number(text: str) -> float | None:
