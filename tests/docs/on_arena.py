@@ -54,8 +54,29 @@ def best() -> str:
 
 def _least(found: pd.DataFrame) -> str:
     """The rules with the fewest labels, and how many these are."""
+    if not np.isfinite(found["labels"].min()):
+        return "none is done in the median"
     mine = found[found["labels"] == found["labels"].min()]
     return f"{', '.join(RULES[rule].title for rule in mine['rule'])} ({mine['labels'].iloc[0]:,.0f})"
+
+
+def _labels(row: pd.Series) -> str:
+    """The median, and how many runs are done."""
+    middle = f"{row['labels']:,.0f}" if np.isfinite(row["labels"]) else "not in the median"
+    return f"{middle} ({row['done']} of {row['seeds']})"
+
+
+def compared() -> Iterator[str]:
+    """Ours in every group, beside the best published rule, and what the comparisons with all of them say."""
+    found, told = table("arena/labels"), claims("arena", "ours needs fewer labels than")
+    found = found[found["wanted"] == 0.95]
+    for group, mine in found.groupby("group", sort=False):
+        ours, there = mine[mine["rule"] == "ours"], mine[mine["rule"].isin(PUBLISHED)]
+        if ours.empty or there.empty:
+            continue
+        here = told[told["setting"].isin([f"{group}, {wanted}" for wanted in (0.9, 0.95)])]
+        counts = " | ".join(str(verdicts(here, kind)) for kind in (HOLDS, FAILS, OPEN))
+        yield f"| {group} | {_labels(ours.iloc[0])} | {_least(there)} | {counts} |"
 
 
 def beside() -> str:
@@ -64,7 +85,7 @@ def beside() -> str:
     found, each = found[found["wanted"] == 0.95], []
     for _, mine in found[found["rule"] == "early"].iterrows():
         there = found[(found["group"] == mine["group"]) & found["rule"].isin(PUBLISHED)]
-        each.append(f"{mine['group']}: {mine['labels']:,.0f}, beside {_least(there)}")
+        each.append(f"{mine['group']}: {_labels(mine)}, beside {_least(there)}")
     return f"Its labels to 0.95 beside those of the best published rules: {'; '.join(each)}."
 
 
@@ -116,6 +137,7 @@ def worlds() -> Iterator[str]:
 
 def sentences() -> Iterator[str]:
     yield in_short()
+    yield from compared()
     yield best()
     yield beside()
     yield learners()

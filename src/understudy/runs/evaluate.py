@@ -604,7 +604,8 @@ def evaluate(
     number: int = 0,
     stream: str = "evaluate",
 ) -> Evaluation:
-    """Returns and lengths of whole episodes of one player, in an environment of their own.
+    """Returns and lengths of whole episodes of one player, in an environment of their own. A trained policy
+    without memory plays several side by side where that is cheap, to the same returns.
 
     Args:
       player: a trained policy, a run, an expert, a function of an observation (and, if it takes two
