@@ -240,8 +240,8 @@ SAID, MEASURED = ("candidate", "labels", "wanted", "state", "episodes"), ("score
 
 
 def summary(every: Sequence[Curve]) -> str:
-    """Two tables in Markdown, of the groups in which rules compete and of the others: rules by rows, groups by
-    columns, median labels to 0.95 with their interval.
+    """Two tables in Markdown, of the groups in which rules compete and of the others: rules by rows, groups
+    by columns, median labels to 0.95 with their interval.
     """
     return "\n".join(_matrix(half) for half in halves(every) if half)
 
