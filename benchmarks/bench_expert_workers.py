@@ -21,7 +21,7 @@ import numpy as np
 from understudy.envs.gymnasium import Observed
 from understudy.experts import from_callable
 from understudy.runs.journal import Journal
-from understudy.runs.labelling import Slow
+from understudy.runs.patient import Slow
 
 SECONDS, ROUNDS = 0.2, 3
 

@@ -81,7 +81,7 @@ def random_return(env: str, episodes: int = 200) -> float:
     import copy
 
     from understudy.envs.gymnasium import derive, maker
-    from understudy.runs.evaluate import evaluate
+    from understudy.runs.players import evaluate
 
     make = maker(env)
     space = copy.deepcopy(make().action_space)

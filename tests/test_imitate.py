@@ -14,7 +14,7 @@ from quick import SIZE
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive
-from understudy.runs.evaluate import evaluate
+from understudy.runs.players import evaluate
 from understudy.spec import FIELDS
 
 QUICK = SIZE | {"episodes": 1, "expert_episodes": 0}

@@ -33,6 +33,7 @@ ORDER = """
     automatic samples
     parts
     students
+    saving
     student
     together
     runs

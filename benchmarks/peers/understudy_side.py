@@ -18,7 +18,8 @@ import numpy as np
 import understudy
 from understudy import experts
 from understudy.envs.gymnasium import Observed, maker, vector
-from understudy.runs.evaluate import LOOKED, Evaluation, Stage, evaluate, play_episodes
+from understudy.runs.evaluate import LOOKED, Evaluation, Stage, play_episodes
+from understudy.runs.players import evaluate
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}
 JUDGE, FRESH = 1 << 20, (1 << 20) + 1

@@ -15,7 +15,7 @@ _NAMES = {
     "student": "Understudy",
     "runs": "Record Run",
     "runs.imitate": "imitate",
-    "runs.evaluate": "evaluate",
+    "runs.players": "evaluate",
     "studies": "Study tune",
     "spec": "RunSpec",
     "explaining": "Explanation explain",
@@ -96,8 +96,8 @@ if TYPE_CHECKING:
     from .report.page import write_report as write_report
     from .runs import Record as Record
     from .runs import Run as Run
-    from .runs.evaluate import evaluate as evaluate
     from .runs.imitate import imitate as imitate
+    from .runs.players import evaluate as evaluate
     from .spec import RunSpec as RunSpec
     from .streams import Replay as Replay
     from .streams import replay as replay

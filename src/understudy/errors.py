@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import importlib
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -183,15 +183,6 @@ def _place(error: BaseException) -> str:
             near = path.relative_to(here) if path.is_relative_to(here) else path
             return f", at {near}:{frame.lineno} in {frame.name}"
     return ""
-
-
-@contextlib.contextmanager
-def interruptible(kept: Callable[[], str]) -> Iterator[None]:
-    """An interrupt of the block says what is kept and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(f"interrupted: {kept()}.") from error
 
 
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError)

@@ -10,7 +10,7 @@ from .defaults import Choice, resolve
 from .disk import to_plain
 from .envs.gymnasium import maker
 from .policies import Actions
-from .runs.folder import settings_at_start
+from .runs.resuming import settings_at_start
 from .runs.world import spaces_in
 from .spec import RunSpec, describe
 

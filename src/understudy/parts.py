@@ -101,7 +101,10 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
     plan, teacher = resolved.plan, expert_to_learn_from(world.expert, spec)
-    total = plan.total
+    demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
+    recorded_samples = 0 if demos is None else len(demos)
+    room = _room(plan, architecture, recorded_samples)
+    card_return = _card_return(teacher.card, world.env)
     _fits_memory(max(plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     check_loss(resolved.loss, actions.outputs)
     key = threefry.key(derive(spec.seed, "params"))
@@ -127,14 +130,12 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         game = make_game(
             architecture, resolved.loss, learner, resolved.solver, params, **resolved.solver_options
         )
-    demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
-    recorded_samples = 0 if demos is None else len(demos)
     record: dict[str, Json] = resolved.record()
     settings: dict[str, Json] = spec.plain()
     settings |= {"env": world.env, "name": spec.name}
     record |= {
         "expert": teacher.name,
-        "card_return": _card_return(teacher.card, world.env),
+        "card_return": card_return,
         "learner": describe(game.learner),
         "solver": architecture.host.way if isinstance(architecture, Guest) else describe(game.solver),
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
@@ -153,8 +154,8 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
         spec=spec,
         resolved=resolved,
         demos=demos,
-        total=total + recorded_samples,
-        room=_room(plan, architecture, recorded_samples),
+        total=plan.total + recorded_samples,
+        room=room,
     )
 
 

@@ -195,12 +195,25 @@ def program(game: Game) -> Hashable:
     return static, tuple(np.shape(leaf) for leaf in jax.tree.leaves(numbers))
 
 
+READY = 8
+"""Games whose program is found at once, without a look at what they have in common with others."""
+_READY: dict[int, tuple[Game, Play]] = {}
+
+
 def compiled(game: Game) -> Play:
     """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
     centre). The state is donated.
     """
-    numbers, static = _halves(game)
-    return functools.partial(_compiled(static, _constant([game]), False), numbers)
+    known = _READY.get(id(game))
+    if known is None or known[0] is not game:
+        numbers, static = _halves(game)
+        while len(_READY) >= READY:
+            _READY.pop(next(iter(_READY)), None)
+        known = _READY[id(game)] = (
+            game,
+            functools.partial(_compiled(static, _constant([game]), False), numbers),
+        )
+    return known[1]
 
 
 def alone(

@@ -168,6 +168,7 @@ def show_bar(bar: B) -> Iterator[B]:
         over = threading.Event()
 
         def tell() -> None:
+            bar.say()
             while not over.wait(1.0):
                 bar.say()
 
@@ -215,6 +216,15 @@ def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
             under_way[stage](done)
 
         yield update
+
+
+@contextlib.contextmanager
+def interruptible(kept: Callable[[], str]) -> Iterator[None]:
+    """An interrupt of the block says what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(f"interrupted: {kept()}.") from error
 
 
 def summarise_row(row: Mapping[str, float | str]) -> list[str]:
@@ -397,6 +407,7 @@ class Rounds(Bar):
         self._stage, self._asked, self._before = "", 0, self._steps
         self._played: dict[bool, tuple[float, float]] = {}
         self._end, self._looked = math.nan, now()
+        self.tick(COLLECTING, 0, 0)
 
     def _enter(self, row: Row) -> None:
         seen = self._row["return_mean"]

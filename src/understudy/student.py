@@ -17,7 +17,8 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
@@ -26,48 +27,39 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from . import disk, threefry
+from . import saving, threefry
 from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, chosen_by, shortly_before
 from .asking.visited import Measure, Visited, largest, per_sample
 from .automatic import Automatic
 from .envs.gymnasium import derive
-from .errors import UserError, damaged
+from .errors import UserError
 from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
 from .online import LARGE, Game, GameState, Record, certify
 from .parts import Parts, parts_of, remembers
 from .policies import MLP, Committee, Guest, Normaliser, Params, Policy, TrainedPolicy
-from .programs import alone, apart, compiled_solver, keys_again, plain_keys, stacked
+from .programs import alone, apart, compiled_solver, plain_keys, stacked
 from .regret import COLUMNS, Certificate, Ledger
-from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
+from .samples import UNREAD, Labels, Path, Question, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
-from .students import rounds
-from .students.rounds import SAID, add
+from .students.rounds import Fitted, distance
 
 if TYPE_CHECKING:
     from jax.typing import ArrayLike
 
     from .disk import Json
     from .experts import Kind, Nested, Space
-    from .learners import Playable
     from .losses import Loss
     from .objectives import Reservoir, Window
     from .objectives.objective import Reader as Rows
-    from .regret.certificate import Running
     from .spec import Setting
 
 Row: TypeAlias = "dict[str, float | str]"
 """A row of the ledger: numbers, nan where one was not measured, and words."""
-Small: TypeAlias = (
-    "tuple[Playable, None, Params, Running, Array, list[Array], Array, Window | Reservoir | None]"
-)
-"""A `GameState` with None for its losses, then the arrays of the losses that a snapshot holds, the number of
-rounds in them, and the learner's limited memory, if it has one."""
 
 EXTRA = {
     "steps": "environment steps so far",
@@ -103,14 +95,8 @@ BY_EXPERT = {
     "not one choice",
 }
 """Columns of the account of several experts, with a row a round and expert."""
-COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
-SAMPLE_COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
-OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
-"""What a file keeps of the path of an open question."""
 ANEW = 3
 """How many trainings, one after another, a network gets in its first round in an ensemble."""
-FORMAT = 2
-"""Of the files of `Understudy.save`."""
 
 
 class Plan(NamedTuple):
@@ -124,18 +110,24 @@ class Plan(NamedTuple):
     labels: int
 
 
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class Question:
-    """What the expert is to be asked: the states `index` (k,) of the `path` of a round, each with the
-    probability `p` (k,) with which it was to be asked. weights (m,): of all states in the round's loss.
-    """
+TIMES = ("collect", "solve", "comparator", "evaluate")
+"""Parts of a round."""
+NONE = dict.fromkeys(map(str, TIMES), 0.0)
 
-    id: int
-    index: np.ndarray
-    p: np.ndarray
-    weights: np.ndarray
-    path: Path
+
+@final
+@dataclasses.dataclass
+class Clock:
+    """Seconds spent in each part of a round."""
+
+    laps: dict[str, float] = dataclasses.field(default_factory=functools.partial(dict[str, float], NONE))
+    last: float = dataclasses.field(default_factory=time.perf_counter)
+
+    def __call__(self, part: str) -> None:
+        """Counts the time since the last call for a part."""
+        now = time.perf_counter()
+        self.laps[part] += now - self.last
+        self.last = now
 
 
 Play = Callable[[Game, GameState, Batch, Array, "ArrayLike | None"], tuple[GameState, Record]]
@@ -188,8 +180,6 @@ class Understudy:
     def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
         game, spec = parts.game, parts.spec
         self.parts, self.spec, self.game, self.samples = parts, spec, game, samples
-        self._guest = game.policy if isinstance(game.policy, Guest) else None
-        self._play = play if self._guest is None else rounds.play
         self.resolved, self.timetable, self.on_device = parts.resolved, parts.resolved.plan, False
         scale = parts.resolved.automatic
         self.automatic = None if scale is None else Automatic(scale)
@@ -199,9 +189,14 @@ class Understudy:
         self.by_expert: list[Row] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
-        self.reader: Rows | None = None
-        if samples.mapped and self._guest is None:
-            self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
+        self._guest = game.policy if isinstance(game.policy, Guest) else None
+        self.rounds: Compiled | Fitted
+        if self._guest is None:
+            reader = (Reader(samples, self._dtype) if samples.keeps else UNREAD) if samples.mapped else None
+            self.rounds = Compiled(game, play, reader)
+        else:
+            self.rounds = Fitted(game)
+        self.reader = self.rounds.reader
         # Many demonstrations are never in one batch: they are read where they are, some at a time.
         self._reads_demos = (
             isinstance(self.reader, Reader)
@@ -218,22 +213,19 @@ class Understudy:
         architecture = game.policy
         self.cut = Sequences(architecture.length, architecture.burn) if remembers(architecture) else None
         with precision(game):
-            init = game.init if self._guest is None else functools.partial(rounds.first_state, game.learner)
-            self.state = init(parts.params, self._empty(parts.params))
+            self.state = self.rounds.start(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Params] = []
         self.ensemble: list[Params] = []
         self.members: list[Params] = []
         self.visited: Visited | None = None
         self.open: dict[int, Question] = {}
-        self._questions = 0
-        self._robot: TrainedPolicy | None = None
+        self.asked = 0  # questions
         if self.timetable.rule is not None:
-            top = largest(game.policy, game.loss, parts.actions)
             labels = min(most for _, most in self.timetable.rounds[:3])
-            self.visited = Visited(
-                self.timetable.rule, top, labels, weighed=self.resolved.ordinary is not None
-            )
+            top = largest(game.policy, game.loss, parts.actions)
+            weighed = self.resolved.ordinary is not None
+            self.visited = Visited(self.timetable.rule, top, labels, weighed=weighed)
 
     # ------------------------------------------------------------------------------------ asking
 
@@ -295,8 +287,8 @@ class Understudy:
         else:
             weights, p = self._weigh(path)
         index = np.flatnonzero(weights)
-        self._questions += 1
-        question = Question(self._questions, index, p[index], weights, path)
+        self.asked += 1
+        question = Question(self.asked, index, p[index], weights, path)
         self.open[question.id] = question
         return question
 
@@ -438,32 +430,37 @@ class Understudy:
 
     def learn_round(self, found: Round, *, clock: Callable[[str], None] = lambda part: None) -> Row:
         """`learn` of a round that has its labels already, as recorded demonstrations have."""
-        t = self.round + 1
-        if t == 1 and self.resolved.standardise:
-            self.see_as(Normaliser.fit(found.inputs, self.parts.observations.measured))
-        share = 1.0 if self.resolved.ordinary is None else found.labelled / self.resolved.ordinary
+        t, plan, linear = self.round + 1, self.timetable, self.game.policy.linear
+        steps, labels = self.steps + found.steps, self.labels + found.labels
+        labelled, unanswered = found.labelled, self.unanswered + found.unanswered
+        row: Row = {
+            "round": t,
+            "samples": labelled,
+            "steps": steps,
+            "labels": labels,
+            "unanswered": unanswered,
+            "breaks": self.breaks,
+            "asked": labelled / len(found),
+            "beta": plan.mixing.beta(t),
+            **found.counts._asdict(),
+        }
+        share = 1.0 if self.resolved.ordinary is None else labelled / self.resolved.ordinary
         found = dataclasses.replace(found, weights=share * found.weights)
+        data = self._seen(found)
         self.samples.append(found)
+        # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
+        last = self._ends(t, labels) or (linear and plan.goal is not None)
+        due = t in plan.comparator_rounds or (last and plan.compares_last)
+        compare = np.asarray(due) if linear and plan.comparator_rounds else None
         with precision(self.game):
-            if found.recorded and self._reads_demos:
-                nothing = np.zeros((len(found), 0), self._dtype)
-                data = batch(nothing, found.targets, found.weights, dtype=self._dtype)
-            else:
-                data = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
                 self._account(self.visited, found, data, share)
             by_expert = self._of_experts(found, data) if self.parts.expert.names else []
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
-            compare = None
-            plan, linear = self.timetable, self.game.policy.linear
-            # With a goal any round may be the last. Networks wait until it is known (`compare_last`).
-            last = self._ends(t, self.labels + found.labels) or (linear and plan.goal is not None)
-            due = t in plan.comparator_rounds or (last and plan.compares_last)
-            if linear and plan.comparator_rounds:
-                compare = np.asarray(due)
-            self.state, record = self._play(game, self.state, data, threefry.fold_in(self._key, t), compare)
+            key = threefry.fold_in(self._key, t)
+            self.state, record = self.rounds.play(game, self.state, data, key, compare)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
-            record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
+        record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
         self.params, self._robot = params, None
         self.recent, self.ensemble = [*self.recent, params][-self.resolved.average :], []
         if self.automatic is not None and not self.automatic.settled:
@@ -478,15 +475,35 @@ class Understudy:
         if due and not linear:
             record = record | self._search(t, record)
         clock("comparator")
-        self.round, self.steps, labelled, counts = t, self.steps + found.steps, found.labelled, found.counts
-        self.labels, self.unanswered = self.labels + found.labels, self.unanswered + found.unanswered
+        self.round, self.steps, self.labels, self.unanswered = t, steps, labels, unanswered
         self.by_expert += by_expert
-        self.rows.append(self._row(labelled, len(found), counts, record, judged=due))
-        return self.rows[-1]
+        # Without a rule every state is labelled. Unanswered states are not a random choice: then nothing is
+        # proved of the loss on all states.
+        high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
+        row["visited_high"] = np.nan if self.unanswered else high
+        row |= dict.fromkeys(("return_mean", "return_std", "score_low", "score_high"), np.nan)  # come later
+        told = {"solver_status": True, "comparator_status": due and np.isfinite(record["comparator"])}
+        for name in NAMES:
+            if name in told:
+                row[name] = Status(int(record[name])).name.lower() if told[name] else ""
+            elif name in record:
+                value = np.asarray(record[name])
+                row[name] = int(value) if value.dtype.kind == "i" else float(value)
+        self.rows.append(row)
+        return row
+
+    def _seen(self, found: Round) -> Batch:
+        """The samples of a round as the learner sees them."""
+        with precision(self.game):
+            if found.recorded and self._reads_demos:
+                self._standardise(found.inputs)
+                nothing = np.zeros((len(found), 0), self._dtype)
+                return batch(nothing, found.targets, found.weights, dtype=self._dtype)
+            return self.batch(found.inputs, found.targets, found.weights, found.slots)
 
     def _account(self, visited: Visited, played: Round, data: Batch, share: float) -> None:
         """Enters the round in the account of the loss on all states, asked about or not."""
-        losses = np.asarray(self._each_loss(data, played.labelled), np.float64)
+        losses = np.asarray(self.rounds.measured(self.params, data, played.labelled), np.float64)
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(played.weights, losses, rng, share)
 
@@ -501,9 +518,9 @@ class Understudy:
         has = np.flatnonzero(played.weights > 0)
         loss = agreement = np.full(len(has), np.nan)
         if self.cut is None:
-            loss = self._each_loss(data, played.labelled)
+            loss = self.rounds.measured(self.params, data, played.labelled)
             if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
-                agreement = self._each_loss(data, played.labelled, same_choice)
+                agreement = self.rounds.measured(self.params, data, played.labelled, same_choice)
         before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
         rows: list[Row] = []
         for number, name in enumerate(names):
@@ -518,33 +535,17 @@ class Understudy:
             rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
         return rows
 
-    def _each_loss(self, data: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
-        """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
-        acted in it.
-        """
-        about = self.game.policy, self.game.loss, self.params
-        if self._guest is not None:
-            return rounds.measured(self.game, self.params, data, measure)[:count]
-        if data.inputs.shape[-1]:
-            return np.asarray(measure(*about, data.inputs, data.targets))[:count]
-        rows, reader = self.game.policy.minibatch, self.reader
-        assert reader is not None
-        parts = (reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
-        return np.concatenate([measure(*about, *jax.device_put(part[:2])) for part in parts])[:count]
-
     def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, np.ndarray]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
-        now, first = self.params, self._first
-        if self._guest is not None:
-            now, first = rounds.floats(now), rounds.floats(first)
         with precision(self.game):
-            travelled = float(_distance(now, first))
+            travelled = float(self.rounds.distance(self.params, self._first))
         automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
     def batch(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
-        sequences.
+        sequences. The first round fixes how observations are standardised.
         """
+        self._standardise(inputs)
         if self.cut is not None:
             labelled = self.cut.of(self.normaliser(inputs), targets, weights, slots)
         else:
@@ -552,22 +553,20 @@ class Understudy:
             labelled = self.normaliser(inputs[has]), targets[has], weights[has]
         return batch(*labelled, rows=self._rows, dtype=self._dtype)
 
+    def _standardise(self, inputs: np.ndarray | Array) -> None:
+        if not self.round and self.resolved.standardise:
+            self.see_as(Normaliser.fit(inputs, self.parts.observations.measured))
+
     def see_as(self, normaliser: Normaliser) -> None:
         """Standardises observations so from now on."""
-        self.normaliser = normaliser
+        self.normaliser, self._robot = normaliser, None
         if isinstance(self.reader, Reader):
             self.reader.normaliser = normaliser
 
     def _empty(self, params: Params) -> Samples | Statistics | Limited:
         """The losses of no round yet."""
         like, capacity, spec = self._like(), self._capacity, self.spec
-        if self._guest is not None:
-            whole = empty_samples(SAID, self.game.loss, like, capacity=capacity)
-        elif self.reader is None:
-            whole = self.game.empty(params, like, capacity)
-        else:
-            parts = self.game.policy, self.game.loss, like
-            whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
+        whole = self.rounds.empty(params, like, capacity)
         if spec.memory == "all":
             return whole
         key = threefry.key(derive(spec.seed, "memory"))
@@ -613,50 +612,11 @@ class Understudy:
             return {}
         losses = self.state.losses
         whole = losses.whole if isinstance(losses, Limited) else losses
-        if self._guest is not None:
-            outcome = rounds.searched(self.game, self.params, whole)
-        else:
-            key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
-            start = jax.tree.map(jax.device_put, self.params)
-            outcome = _searched(whole, start, key, self.spec.comparator_steps)
+        key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
+        outcome = self.rounds.searched(whole, self.params, key, self.spec.comparator_steps)
         least, status = map(np.asarray, outcome)
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
-
-    def _row(
-        self,
-        labelled: int,
-        size: int,
-        counts: Counts,
-        record: Mapping[str, float | np.ndarray],
-        *,
-        judged: bool,
-    ) -> Row:
-        """The row of the round that has just ended, as plain numbers and words; returns come later."""
-        # Without a rule every state is labelled. Unanswered states are not a random choice: then nothing is
-        # proved of the loss on all states.
-        high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
-        row: Row = {
-            "round": self.round,
-            "samples": labelled,
-            "steps": self.steps,
-            "labels": self.labels,
-            "unanswered": self.unanswered,
-            "breaks": self.breaks,
-            "asked": labelled / size,
-            "beta": self.timetable.mixing.beta(self.round),
-            **counts._asdict(),
-            "visited_high": np.nan if self.unanswered else high,
-            **dict.fromkeys(("return_mean", "return_std", "score_low", "score_high"), np.nan),
-        }
-        for name in NAMES:
-            if name in ("solver_status", "comparator_status"):
-                asked = name == "solver_status" or (judged and np.isfinite(record["comparator"]))
-                row[name] = Status(int(record[name])).name.lower() if asked else ""
-            elif name in record:
-                value = np.asarray(record[name])
-                row[name] = int(value) if value.dtype.kind == "i" else float(value)
-        return row
 
     # ----------------------------------------------------------------------- what has been learnt
 
@@ -709,7 +669,7 @@ class Understudy:
 
     def shown(self) -> tuple[Policy, Params]:
         """Those of the policy that is evaluated: the ensemble, or the acting one."""
-        return self.mean(self.ensemble) if self.ensemble else self.acting()
+        return self.mean(self.ensemble or self.last)
 
     @property
     def last(self) -> list[Params]:
@@ -718,14 +678,7 @@ class Understudy:
 
     def mean(self, members: list[Params]) -> tuple[Policy, Params]:
         """The policy that plays the mean of several."""
-        policy = self.game.policy
-        if len(members) < 2:
-            return policy, members[0]
-        if isinstance(policy, MLP):
-            return Committee.of(policy, members)
-        if self._guest is not None:
-            return self._guest.several(members)
-        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
+        return (self.game.policy, members[0]) if len(members) < 2 else self.rounds.mean(members)
 
     def complete(self) -> None:
         """Trains the other networks of the ensemble on the losses that the learner saw. If the best policy is
@@ -755,19 +708,9 @@ class Understudy:
         self.members = members if self.timetable.keep_best else []
         self.ensemble = [*members, self.params]
 
-    def _solved(self, losses: Losses, starts: list[Params], keys: list[Array]) -> list[Params]:
+    def _solved(self, losses: Losses, starts: list[Params], keys: Sequence[Array]) -> list[Params]:
         """Where the game's solver comes to from each of these starts."""
-        if self._guest is not None:
-            return rounds.solved(self.game, losses, starts)
-        if jax.default_backend() != "cpu" and self.reader is None:
-            solve = compiled_solver(self.game, mapped=True)
-            solutions = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
-        else:
-            solve = compiled_solver(self.game)
-            # A small network keeps one core busy, so that members are solved side by side.
-            with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
-                solutions = list(pool.map(functools.partial(solve, losses), starts, keys))
-        return [jax.tree.map(np.array, params) for params in solutions]
+        return self.rounds.solved(losses, starts, keys)
 
     # ------------------------------------------------------------------------------- on the disk
 
@@ -775,24 +718,7 @@ class Understudy:
         """Writes all that was learnt, the samples and the open questions to one file, `path`.safetensors,
         from which `load` goes on bit for bit.
         """
-        arrays, plain = self.arrays()
-        columns = {name: self.samples.column(name) for name in SAMPLE_COLUMNS} if self.samples.rows else {}
-        arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in columns.items()}
-        for number, question in self.open.items():
-            about = {name: getattr(question, name) for name in ("index", "p", "weights")}
-            about |= {name: getattr(question.path, name) for name in OPEN}
-            arrays |= {f"open.{number}.{name}": np.asarray(rows) for name, rows in about.items()}
-        given = ("env",) if self._guest is None else ("env", "policy")
-        settings = self.spec.changes(but=given)
-        plain |= {"format": FORMAT, "kind": self.parts.kind, "settings": settings, "ledger": self.rows}
-        plain |= {"student": None if self._guest is None else self._guest.host.name}
-        plain |= {
-            "asked": self._questions,
-            "open": {number: one.path.envs for number, one in self.open.items()},
-        }
-        file = FilePath(path).with_suffix(".safetensors")
-        disk.write_tensors(file, arrays, {"student": disk.to_json(plain, lossless=True)})
-        return file
+        return saving.save(self, FilePath(path).with_suffix(".safetensors"))
 
     @classmethod
     def load(
@@ -802,127 +728,85 @@ class Understudy:
         that are given take the place of those that were saved (more rounds, a larger budget).
         """
         file = FilePath(path).with_suffix(".safetensors")
-        arrays, metadata = disk.read_tensors(file, "student")
-        with damaged(f"student: {file}"):
-            plain = disk.from_json(metadata["student"])
-            if plain["format"] != FORMAT:
-                raise UserError(f"student: {file} has format {plain['format']!r}; {FORMAT} is read here.")
-            if plain.get("student") and "policy" not in settings:
-                raise UserError(
-                    f"policy: {file} is of a student of your own ({plain['student']}), which no file can "
-                    "keep; give it again, as policy=…."
-                )
-            given = plain["settings"] | settings
-            student = cls(observation_space, action_space, label_kind=plain["kind"], **given)
-            if plain["rows"]:
-                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in SAMPLE_COLUMNS}
-                student.samples.append(Round(**rows, labels=0))
-            student.restore(arrays, plain, plain["ledger"])
-            student._questions = plain["asked"]
-            for number, envs in plain["open"].items():
-                here = f"open.{number}."
-                about = {
-                    name.removeprefix(here): one for name, one in arrays.items() if name.startswith(here)
-                }
-                walked = student.path(len(about["weights"]), envs)
-                for name in OPEN:
-                    setattr(walked, name, np.array(about[name]))
-                walked.filled = walked.size
-                chosen = {name: about[name] for name in ("index", "p", "weights")}
-                student.open[int(number)] = Question(id=int(number), path=walked, **chosen)
-        return student
+        begin = functools.partial(cls, observation_space, action_space)
+        return saving.load(begin, file, settings)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
         """Arrays and plain data from which `restore` goes on bit for bit, beside the samples, which are in
         their log; where the log keeps none, the learner's buffer is among the arrays.
         """
-        arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
-        arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        arrays |= listed("recent", self.recent) | listed("members", self.members)
-        arrays |= {} if self.cut is None else self.cut.arrays()
-        plain: dict[str, Json] = {name: getattr(self, name) for name in COUNTS}
-        plain |= {
-            "rows": self.samples.rows,
-            "automatic": None if self.automatic is None else self.automatic.numbers(),
-            "visited": None if self.visited is None else self.visited.numbers(),
-        }
-        return arrays, plain
+        return saving.snapshot(self)
 
     def restore(self, arrays: Mapping[str, np.ndarray], plain: Mapping[str, Any], rows: list[Row]) -> None:
         """Back to what `arrays` gave; the samples must be in their log already. rows: of the ledger."""
-        for name in COUNTS:
-            setattr(self, name, plain[name])
-        self.rows, self._robot = rows, None
-        self.see_as(Normaliser(arrays["mean"], arrays["scale"]))
-        if self.automatic is not None:
-            self.automatic.restore(plain["automatic"])
-        if self.visited is not None:
-            self.visited.restore(plain["visited"])
         with precision(self.game):
-            leaves, structure = jax.tree.flatten(self._small())
-            named = [arrays[f"state.{i:03d}"] for i in range(len(leaves))]
-            restored = jax.device_put(named, may_alias=False) if self._guest is None else named
-            if self._guest is None and any(
-                a.shape != b.shape or a.dtype != b.dtype for a, b in zip(restored, leaves, strict=True)
-            ):
-                raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
-            self._refill(jax.tree.unflatten(structure, restored))
-            if self.cut is not None:
-                self.cut.restore(dict(arrays))
-            self.params = jax.tree.map(np.array, self.state.learner.params)
-        self.recent, self.members = self.unlisted("recent", arrays), self.unlisted("members", arrays)
+            saving.restore(self, arrays, plain, rows)
 
     def unlisted(self, name: str, arrays: Mapping[str, np.ndarray]) -> list[Params]:
-        """The parameters that `listed` gave."""
-        leaves, structure = jax.tree.flatten(self.params)
-        count = sum(stored.startswith(f"{name}.") for stored in arrays) // len(leaves)
-        return [
-            jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
-            for k in range(count)
-        ]
+        """The parameters that `saving.listed` gave."""
+        return saving.unlisted(self.params, name, arrays)
 
-    def _small(self) -> Small:
-        """The state without the buffer of samples, unless they are nowhere else."""
-        losses, memory = self.state.losses, None
-        if isinstance(losses, Limited):
-            losses, memory = losses.whole, plain_keys(losses.memory)
-        arrays = [getattr(losses, name) for name in self._names(losses)]
-        learner, _, comparator, running, cumulative = self.state
-        return learner, None, comparator, running, cumulative, arrays, losses.rounds, memory
 
-    def _names(self, losses: Losses) -> tuple[str, ...]:
-        """The arrays of the losses, beside the rounds, that a snapshot holds."""
-        if isinstance(losses, Statistics):
-            return "factor", "rounding"
-        buffer = () if self.samples.keeps or self.reader is not None else ("inputs", "targets", "weights")
-        return "filled", *buffer
+@final
+class Compiled:
+    """The rounds of a game whose policy is JAX's, in compiled programs. `students.rounds.Fitted` has those of
+    a student that is computed elsewhere.
 
-    def _refill(self, small: Small) -> None:
-        """Sets the state from what `_small` gave, and fills the buffer from the samples in their log."""
-        learner, _, comparator, running, cumulative, arrays, rounds, memory = small
-        whole = self.state.losses
-        losses = whole.whole if isinstance(whole, Limited) else whole
-        names = (*self._names(losses), "rounds")
-        if isinstance(losses, Statistics) or self.reader is not None or not self.samples.keeps:
-            losses = eqx.tree_at(
-                lambda one: [getattr(one, name) for name in names], losses, [*arrays, rounds]
-            )
+    play: how a round is played, alone or together with those of other runs. reader: of samples in files.
+    """
+
+    def __init__(self, game: Game, play: Play, reader: Rows | None):
+        self.game, self.play, self.reader, self.start = game, play, reader, game.init
+        self.empty: Callable[[Params, Batch, int], Samples | Statistics]
+        self.empty = game.empty if reader is None else self._unread
+
+    def _unread(self, params: Params, like: Batch, capacity: int) -> Samples:
+        """The losses of no round yet, whose samples will be in files."""
+        return empty_samples(self.game.policy, self.game.loss, like, capacity=capacity, reader=self.reader)
+
+    def taken(self, stored: list[np.ndarray], leaves: Sequence[Array]) -> list[Array]:
+        """The leaves of a state as a snapshot has them, on the device."""
+        if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(stored, leaves, strict=True)):
+            raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
+        return jax.device_put(stored, may_alias=False)
+
+    def measured(self, params: Params, batch: Batch, count: int, measure: Measure = per_sample) -> np.ndarray:
+        """The loss, or another `measure`, of each of the `count` samples of a round."""
+        about = self.game.policy, self.game.loss, params
+        if batch.inputs.shape[-1]:
+            return np.asarray(measure(*about, batch.inputs, batch.targets))[:count]
+        rows, reader = self.game.policy.minibatch, self.reader
+        assert reader is not None
+        parts = (reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
+        return np.concatenate([measure(*about, *jax.device_put(part[:2])) for part in parts])[:count]
+
+    def searched(self, losses: Losses, params: Params, key: Array, steps: int) -> tuple[Array, Array]:
+        """The least Σ l_s(w) that a search from `params` finds, and how it ended."""
+        return _searched(losses, jax.tree.map(jax.device_put, params), key, steps)
+
+    def solved(self, losses: Losses, starts: list[Params], keys: Sequence[Array]) -> list[Params]:
+        """Where the game's solver comes to from each of these starts."""
+        if jax.default_backend() != "cpu" and self.reader is None:
+            solve = compiled_solver(self.game, mapped=True)
+            solutions = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
         else:
-            assert isinstance(losses, Samples)
-            columns = [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
-            done: list[int] = np.diff([0, *(int(row["steps"]) for row in self.rows)]).tolist()
-            done[:1] = done[:1] if self.parts.demos is None else [len(self.parts.demos)]
-            first = 0
-            for size in done:
-                part = slice(first, first + size)
-                inputs, targets, weights, slots = (np.asarray(column[part]) for column in columns)
-                if self.on_device:  # its arithmetic differs from NumPy's in the last bit
-                    inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
-                losses, first = add(losses, self.batch(inputs, targets, weights, slots)), first + size
-        if isinstance(whole, Limited):
-            assert memory is not None
-            losses = Limited(losses, keys_again(memory, whole.memory))
-        self.state = GameState(learner, losses, comparator, running, cumulative)
+            # A small network keeps one core busy, so that members are solved side by side.
+            with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
+                solutions = list(
+                    pool.map(functools.partial(compiled_solver(self.game), losses), starts, keys)
+                )
+        return list(map(functools.partial(jax.tree.map, np.array), solutions))
+
+    def distance(self, params: Params, others: Params) -> Array:
+        """The distance of two sets of parameters."""
+        return distance(params, others)
+
+    def mean(self, members: list[Params]) -> tuple[Policy, Params]:
+        """The policy that plays the mean of several."""
+        policy = self.game.policy
+        if isinstance(policy, MLP):
+            return Committee.of(policy, members)
+        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
 
 
 @eqx.filter_jit
@@ -939,17 +823,3 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Ar
 def same_choice(policy: Policy, loss: Loss, params: Params, inputs: Array, targets: Array) -> Array:
     """Whether the most likely actions (m,) of samples are those of their targets (m, k)."""
     return policy.apply(params, inputs).argmax(axis=1) == targets.argmax(axis=1)
-
-
-@jax.jit
-def _distance(params: Params, others: Params) -> Array:
-    return optax.tree.norm(optax.tree.sub(params, others))
-
-
-def listed(name: str, policies: list[Params]) -> dict[str, np.ndarray]:
-    """The leaves of parameters by name and number."""
-    return {
-        f"{name}.{k:03d}.{i:03d}": leaf
-        for k, params in enumerate(policies)
-        for i, leaf in enumerate(jax.tree.leaves(params))
-    }

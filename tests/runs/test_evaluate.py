@@ -14,7 +14,8 @@ from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker, vector
 from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
-from understudy.runs.evaluate import JUDGED, Evaluation, acting, evaluate, play_episodes
+from understudy.runs.evaluate import JUDGED, Evaluation, play_episodes
+from understudy.runs.players import acting, evaluate
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
@@ -59,7 +60,7 @@ def test_a_policy_plays_side_by_side_what_it_plays_alone(env, slots, monkeypatch
         opened.append((type(made := vector(make, count, **how)).__name__, count))
         return made
 
-    monkeypatch.setattr("understudy.runs.evaluate.vector", open_slots)
+    monkeypatch.setattr("understudy.runs.players.vector", open_slots)
     together = evaluate(policy, env, episodes=7, seed=3, number=4)
     alone = evaluate(lambda observation: policy.act(observation), env, episodes=7, seed=3, number=4)
     assert opened == [(slots, 1), (slots, 7), ("GymnasiumVector", 1)]

@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from understudy import Record, UserError, disk, ftrl, imitate
 from understudy.machine import count_cores
-from understudy.runs import FORMAT, folder, journal, parse_resume, read_config, read_summary
+from understudy.runs import FORMAT, folder, journal, parse_resume, read_config, read_summary, resuming
 from understudy.runs.evaluate import Evaluation
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
@@ -108,15 +108,16 @@ def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
     assert resolved.pop("ensemble") == 1
     earlier = kept | {"settings": settings | {"resolved": resolved}}  # before there were committees
     now = settings | {"ensemble": 5, "episodes": 7, "resolved": resolved | {"ensemble": 5}}
-    folder.refuse_other(copy, earlier, now, parse_resume(True))
+    resuming.refuse_other(copy, earlier, now, parse_resume(True))
     with pytest.raises(UserError, match="resume: average was None"):
-        folder.refuse_other(copy, earlier, now | {"average": 2}, parse_resume(True))
+        resuming.refuse_other(copy, earlier, now | {"average": 2}, parse_resume(True))
 
 
 @pytest.mark.parametrize("what", ["count_cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
     other = {"count_cores": count_cores() + 1, "versions": {"jax": "0.0.1"}}[what]
-    monkeypatch.setattr(folder, what, lambda: other)
+    for place in (folder, resuming):
+        monkeypatch.setattr(place, what, lambda: other)
     with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
     with pytest.warns(UserWarning, match="last bits may differ"):
@@ -126,7 +127,7 @@ def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, wh
 def test_a_study_is_not_resumed_as_a_run(tmp_path):
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(UserError, match="is a study; the same understudy sweep continues it"):
-        folder.merge_settings(tmp_path, {})
+        resuming.merge_settings(tmp_path, {})
 
 
 def test_ways_to_resume_have_names(copy):

@@ -19,7 +19,8 @@ from understudy.envs.gymnasium import Observed
 from understudy.experts import Expert, checked, from_callable
 from understudy.runs import processes, spaces_of
 from understudy.runs.journal import Journal
-from understudy.runs.labelling import Quick, Slow
+from understudy.runs.labelling import Quick
+from understudy.runs.patient import Slow
 from understudy.samples import BREAK
 from understudy.spec import RunSpec
 

@@ -88,7 +88,7 @@ def _play_run(options: Evaluate, folder: Path) -> Played:
     """Plays the episodes with the policy of a run, and prints what it returned."""
     from .. import intervals
     from ..runs import Evaluation, judged, maker_of, paired, read_config, read_policy, read_summary
-    from ..runs.evaluate import evaluate
+    from ..runs.players import evaluate
     from ..runs.proof import known_limits
 
     settings = read_config(folder)["settings"]

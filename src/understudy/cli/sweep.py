@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from tyro.conf import Positional, arg
 
-from ..errors import UserError, check_name, interruptible
-from ..progress import stages
+from ..errors import UserError, check_name
+from ..progress import interruptible, stages
 from ..report import tables
 from ..spec import FIELDS
 from .options import Flag, Folder, Json, Name, Names, Options, Repeated, Whole

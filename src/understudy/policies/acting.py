@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Forward = Callable[[np.ndarray], np.ndarray]
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+BYTES = np.dtype(np.uint8)
 REMEMBERED = 256
 """Images whose features are remembered."""
 PROGRAMS = 16
@@ -123,7 +124,7 @@ def _layer(params: Params) -> tuple[np.ndarray, np.ndarray]:
 
 def as_numbers(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Inputs as the policies read them: bytes as fractions of 255."""
-    return x.astype(dtype) / dtype.type(255) if x.dtype == np.uint8 else x.astype(dtype, copy=False)
+    return x.astype(dtype) / dtype.type(255) if x.dtype == BYTES else x.astype(dtype, copy=False)
 
 
 def _linear(weight: np.ndarray, bias: bool) -> Forward:

@@ -295,6 +295,7 @@ def not_finite(row: np.ndarray) -> UserError:
 
 
 KINDS = ("box", "discrete", "multi")
+DOUBLE = np.dtype(np.float64)
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
 
@@ -372,11 +373,11 @@ class Actions:
 
     def plays(self, outputs: Numeric) -> Numeric:
         """`play` for many rows of outputs, of NumPy or, inside programs, of JAX: actions with n in front."""
-        own, dtype = NUMPY, self.dtype
+        own, dtype = NUMPY, self._kind
         if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
             own, dtype = JAX, "int32" if self.counts else "float32"
         if self.kind == "box":
-            wide = own is NUMPY and outputs.dtype == np.float64
+            wide = own is NUMPY and outputs.dtype == DOUBLE
             low, high = self._bounds if wide else (self.low, self.high)
             played: Any = own.minimum(own.maximum(outputs, low), high)
         elif self.kind == "discrete":
@@ -386,6 +387,11 @@ class Actions:
             played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
         played = played.astype(dtype, copy=False)
         return played if played.shape[1:] == self.shape else played.reshape(len(outputs), *self.shape)
+
+    @functools.cached_property
+    def _kind(self) -> np.dtype:
+        """The type of NumPy's numbers, whose name takes a while to look up."""
+        return np.dtype(self.dtype)
 
     @functools.cached_property
     def _bounds(self) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ from ..runs import (
     read_ledger,
     read_summary,
 )
-from ..runs.folder import FREE
+from ..runs.resuming import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
 from ..studies import Result

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..student import BY_EXPERT, EXTRA, NAMES
-from .evaluate import Evaluation, acting, judged, maker_of, paired
-from .folder import Folder, merge_settings, parse_resume
-from .reading import FORMAT, TIMES, read_config, read_experts, read_ledger, read_policy, read_summary
+from ..student import BY_EXPERT, EXTRA, NAMES, TIMES
+from .evaluate import Evaluation, judged, paired
+from .folder import Folder
+from .players import acting, maker_of
+from .reading import FORMAT, read_config, read_experts, read_ledger, read_policy, read_summary
 from .record import Record, last_of_experts, unmeasured
+from .resuming import merge_settings, parse_resume
 from .run import Run
 from .world import World, Worlds, spaces_of
 

@@ -25,7 +25,8 @@ from ..progress import COLLECTING
 from ..samples import TERMINATED, TRUNCATED, Labels, Path
 from ..student import Plan, Understudy
 from .journal import Kept
-from .labelling import Human, Labelling, some_of
+from .labelling import Labelling, some_of
+from .patient import Human
 
 if TYPE_CHECKING:
     pass
@@ -84,16 +85,12 @@ class Episodes:
         self._episode = np.full(count, -1)
         # Actions of the episode under way in every slot.
         self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self.slots]
-        self._over = np.ones(count, bool)  # the next step begins an episode
+        self._over = np.ones(count, bool)  # the next look begins an episode
+        self._waits = True  # in one of them at least
         self.driven = np.zeros(count, bool)  # the expert has taken over, until it gives back or the end
         self.history = History(observations, count, keep=burn) if isinstance(observations, Recalled) else None
         # For an expert who looks at pictures: what was played so far in the episode of every slot.
         self._trails: dict[int, list[np.ndarray]] | None = None if expert.person is None else {}
-
-    def begin(self) -> None:
-        """Begins an episode in the slots in which none is under way."""
-        if self._over.any():
-            self._begin_next(self.slots[self._over])
 
     def _begin_next(self, slots: np.ndarray) -> None:
         if self._expert.on_reset is not None:
@@ -117,20 +114,22 @@ class Episodes:
         """The seed of the episode under way in a slot."""
         return derive(self._seed, "collect", slot, int(self._episode[slot]))
 
-    def look(self, slots: np.ndarray) -> tuple[Observed, np.ndarray]:
-        """What the slots show, and as rows (n, width)."""
+    def look(self, slots: np.ndarray, *, sound: bool = True) -> tuple[Observed, np.ndarray]:
+        """What the slots show, and as rows (n, width), whose numbers are finite where they are to be `sound`.
+        Where no episode is under way, one is begun first.
+        """
+        if self._waits:
+            self._waits = False
+            self._begin_next(self.slots[self._over])
         if self.env.broken:
             raise_broken(self.env)
-        seen, rows = self._shown(slots)
+        seen, past = self.env.observe(slots), self.history
+        rows = self.observations.rows(seen.batch) if past is None else past.see(slots, seen.batch)
         if self._trails is not None:
             seen = Observed(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
-        require_finite(rows)
+        if sound:
+            require_finite(rows)
         return seen, rows
-
-    def _shown(self, slots: np.ndarray) -> tuple[Observed, np.ndarray]:
-        """What the slots show, and as rows (n, width) that may be not finite."""
-        seen, past = self.env.observe(slots), self.history
-        return seen, self.observations.rows(seen.batch) if past is None else past.see(slots, seen.batch)
 
     def _scene(self, slot: int) -> Scene:
         """How the state that a slot shows came about."""
@@ -170,10 +169,10 @@ class Episodes:
 
     def snapshot(self) -> list[Slot]:
         """Where each environment is: its episode, the actions played in it, the row it shows."""
-        if self._over.any():  # nothing is under way yet
+        if self._waits and self._episode.max() < 0:  # no episode has begun yet
             nothing = np.zeros(0, self.observations.dtype)
             return [{"episode": -1, "actions": played, "row": nothing} for played in self._played]
-        _, rows = self._shown(self.slots)
+        _, rows = self.look(self.slots, sound=False)
         return [
             {"episode": int(episode), "actions": played, "row": row}
             for episode, played, row in zip(self._episode, self._played, rows, strict=True)
@@ -206,6 +205,7 @@ class Episodes:
         """Plays the actions of an episode in a slot; how often the expert was asked on the way."""
         here, remembers = np.array([slot]), self._expert.on_reset is not None
         self._episode[slot], self._played[slot], self._over[slot] = episode, actions, False
+        self._waits = bool(self._over.any())
         if self.history is not None:
             self.history.begin([slot])
         self._seed_env(here)
@@ -270,6 +270,7 @@ class Driver:
         self.student, self.labelling, self.episodes = student, labelling, episodes
         self._remembers = labelling.expert.on_reset is not None
         self._infos = labelling.expert.needs_infos or labelling.expert.person is not None
+        self._actions = student.parts.actions
         seen = student.parts.observations
         rows = student.spec.memory_limit // max(seen.width * seen.dtype.itemsize, 1)
         # A rule must have seen the whole round before anything is asked.
@@ -298,11 +299,11 @@ class Driver:
         """The actions (n, …) in these slots, which show `seen`, as rows (n, width)."""
         path, here = self.path, slice(self.path.filled, self.path.filled + len(rows))
         if self._policy_only:
-            self._wait(seen, range(here.start, here.stop))
+            self._wait(seen, here)
             return self._policy(slots, rows, here)
         if self._gate is not None:
             self._take_over(self._gate, slots, seen, rows, here)
-        acts = self.student.parts.actions
+        acts = self._actions
         asked = np.ones(len(rows), bool) if self._remembers else path.by_expert[here].copy()
         actions = np.zeros((len(rows), *acts.shape), acts.dtype)
         if asked.any():
@@ -337,7 +338,7 @@ class Driver:
         if self._noise is not None:
             noise = self._noise[here]
             outputs = outputs + (noise if len(noise) == len(outputs) else noise[mine])
-        return self.student.parts.actions.plays(outputs)
+        return self._actions.plays(outputs)
 
     def _loaded(self) -> Actor:
         """The policy of now; what it remembers comes from the last rows of every slot."""
@@ -351,7 +352,7 @@ class Driver:
 
     def _played(self, labels: Labels) -> np.ndarray:
         """The actions behind answers, zeros where there are none; a distribution is played by its mode."""
-        acts = self.student.parts.actions
+        acts = self._actions
         if not labels.answered.any():
             return np.zeros((len(labels.answered), *acts.shape), acts.dtype)
         if self.student.parts.kind == "distribution":
@@ -372,7 +373,7 @@ class Driver:
         self.episodes.driven[slots] = drives & (np.cumsum(drives) <= left)
         self.path.by_expert[here] = self.episodes.driven[slots]
 
-    def _wait(self, seen: Observed, index: np.ndarray | range) -> None:
+    def _wait(self, seen: Observed, index: np.ndarray | slice) -> None:
         """Keeps states to ask about after the round. If they would exceed the memory limit, those kept so far
         are asked about now (their rows are in the path already).
         """
@@ -403,10 +404,9 @@ class HostCollector:
         """The path of a round."""
         episodes, driver, size = self.episodes, self.driver, plan.size
         path, self._found = driver.begin(plan, self._found), ()
-        episodes.begin()
-        while path.filled < size:
+        while (left := size - path.filled) > 0:
             # The last step of a round may be played in some of the slots only.
-            slots = episodes.slots[: size - path.filled]
+            slots = episodes.slots if left >= episodes.count else episodes.slots[:left]
             seen, rows = episodes.look(slots)
             actions = driver.act(slots, seen, rows)
             path.record(rows, actions, *episodes.step(slots, rows, actions))

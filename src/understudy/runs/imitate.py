@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .. import machine
 from ..defaults import Timetable
-from ..errors import interruptible
-from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
+from ..progress import (
+    COLLECTING,
+    EVALUATING,
+    EXPERT,
+    KEEPING,
+    SEARCHING,
+    SOLVING,
+    TRAINING,
+    Rounds,
+    interruptible,
+    show_bar,
+)
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import STEP_LIMIT
@@ -92,13 +102,14 @@ def imitate(
     """
     watch = Watch(make_sinks(sinks)) if sinks else None
     with contextlib.ExitStack() as opened:
-        run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
-        if run.finished:
+        run = opened.enter_context(contextlib.closing(Run(env, out=out, resume=resume, **settings)))
+        if run.student.finished:
             return run.finish()
+        searched = set(filter(run.student.searches, run.student.timetable.comparator_rounds))
         _warn_spent(run.spec, run.student.timetable)
         _warn_short(run)
         title = f"{run.spec.name} on {run.world.make.name}"
-        tell = opened.enter_context(show_bar(_bar(title, run))) if progress is True else progress
+        tell = opened.enter_context(show_bar(_bar(title, run, searched))) if progress is True else progress
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
             if watch is not None:
@@ -123,14 +134,14 @@ def imitate(
         return record
 
 
-def _bar(title: str, run: Run) -> Rounds:
+def _bar(title: str, run: Run, searched: set[int]) -> Rounds:
     """The progress of a run, with what is due in each round and behind the last."""
     student, spec = run.student, run.spec
     plan, several = student.timetable, student.resolved.ensemble > 1
     known = None if machine.paces is None else machine.recall_pace(_kind(spec))
     work: list[dict[str, float]] = []
     for number, (steps, labels) in enumerate(plan.rounds, 1):
-        solving = SEARCHING if student.searches(number) else SOLVING
+        solving = SEARCHING if number in searched else SOLVING
         here: dict[str, float] = {COLLECTING: steps, solving: 1}
         if run.labelling.expensive:
             here["asking"] = labels

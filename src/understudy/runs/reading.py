@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 FORMAT = 5
 """1: before runs had one spec and intervals of the regret. 2: before ask rules and the journal. 3: before
 options and columns had the words of the field. 4: before goals and their tests."""
-TIMES = ("collect", "solve", "comparator", "evaluate")
-"""The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
 WORDS = {"solver_status", "comparator_status", "expert"}
 WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"} | {

@@ -14,10 +14,10 @@ from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
 from ..samples.records import verified
-from ..student import BY_EXPERT
+from ..student import BY_EXPERT, TIMES
 from .evaluate import Evaluation, judged
 from .folder import write_run
-from .reading import TIMES, read_config, read_experts, read_ledger, read_summary
+from .reading import read_config, read_experts, read_ledger, read_summary
 from .statement import Statement
 
 if TYPE_CHECKING:

@@ -20,15 +20,16 @@ from ..progress import COLLECTING, EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVI
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
-from ..student import Understudy
-from ..together import Call, Together, call_alone
+from ..student import TIMES, Clock, Understudy
+from ..together import Together, call_alone
 from .collect import Collector, HostCollector
 from .device import DeviceCollector, possible
-from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
-from .folder import Folder, merge_settings, parse_resume, settings_at_start
+from .evaluate import Arena, Evaluation, Judge, Stage
+from .folder import Folder
 from .labelling import labelling
-from .reading import TIMES
+from .players import evaluate
 from .record import Record
+from .resuming import merge_settings, parse_resume, settings_at_start
 from .world import World
 
 if TYPE_CHECKING:
@@ -45,20 +46,6 @@ Progress = Callable[..., None]
 
 def _silent(stage: str, steps: int = 0, labels: int = 0) -> None:
     """The progress that nobody sees."""
-
-
-class Clock:
-    """Seconds spent in each part of a round."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {str(part): 0.0 for part in TIMES}
-        self._last = time.perf_counter()
-
-    def __call__(self, part: str) -> None:
-        """Counts the time since the last call for a part."""
-        now = time.perf_counter()
-        self.laps[part] += now - self._last
-        self._last = now
 
 
 @final
@@ -120,43 +107,36 @@ class Run:
                 slow = parts.expert.workers is not None
                 self.folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
                 self._opened.callback(self.folder.close)
-            samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
-            self.student = Understudy.of(
-                parts, samples, play=alone if together is None else together.play_round
-            )
+            within, journal = (None, None) if self.folder is None else (self.folder.path, self.folder.journal)
+            play, call = (alone, call_alone) if together is None else (together.play_round, together.call)
+            student = Understudy.of(parts, storage(parts, within, keep=keep), play=play)
+            asking, expert = parts.resolved, parts.expert
             self.labelling = labelling(
-                parts.expert,
-                None if self.folder is None else self.folder.journal,
-                plan=parts.resolved.plan,
-                progress=self._tell_asking,
-                **parts.resolved.limits,
+                expert, journal, plan=asking.plan, progress=self._tell_asking, **asking.limits
             )
-            self.calls_before = parts.expert.probed
-            self.collector, arena = self._place(threads, call_alone if together is None else together.call)
+            self.student, self.calls_before = student, expert.probed
+            self.collector: Collector
+            arena: Arena
+            if self.world.pure is not None and possible(parts, expert):
+                self.collector = arena = DeviceCollector(self.world, student, expert, call)
+            else:
+                slots = self._opened.enter_context(self.world.lend(student.timetable.num_envs, threads))
+                if expert.person is not None:
+                    expert.person.open(self.world.make, slots.observation_space, slots.action_space)
+                    self._opened.callback(expert.person.close)
+                self.collector = HostCollector(slots, student, self.labelling)
+                arena = Stage(self.world, student, self.spec.episode_limit, self._opened, light=slots.many)
             proof = None if self.student.timetable.goal is None else self._proof(arena)
             self.judge = Judge(self.student, arena, self._tick, proof)
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 given = parts.resolved.policy if isinstance(parts.resolved.policy, Guest) else None
-                self._record = Record.load(self.folder.path, policy=given)
+                self._record, student.ended = Record.load(self.folder.path, policy=given), True
             elif self.folder is not None:
                 self._go_on(self.folder)
         except BaseException:
             self._opened.close()
             raise
-
-    def _place(self, threads: int, call: Call) -> tuple[Collector, Arena]:
-        """Where rounds and evaluations are played: on the device where they can be traced, or on the host."""
-        student, world, expert = self.student, self.world, self.student.parts.expert
-        if world.pure is not None and possible(student.parts, expert):
-            device = DeviceCollector(world, student, expert, call)
-            return device, device
-        env = self._opened.enter_context(world.lend(student.timetable.num_envs, threads))
-        if expert.person is not None:
-            expert.person.open(world.make, env.observation_space, env.action_space)
-            self._opened.callback(expert.person.close)
-        collector = HostCollector(env, student, self.labelling)
-        return collector, Stage(world, student, self.spec.episode_limit, self._opened, light=env.many)
 
     def _proof(self, arena: Arena) -> Proof:
         """The tests of a run that has a goal."""

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from .demos import checksum, recorded
 from .log import UNREAD, Reader, SampleLog, storage
-from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, Sequences, count
+from .rounds import (
+    BREAK,
+    EXPERT,
+    TERMINATED,
+    TRUNCATED,
+    Counts,
+    Labels,
+    Path,
+    Question,
+    Round,
+    Sequences,
+    count,
+)
 
 __all__ = [
     "BREAK",
@@ -15,6 +27,7 @@ __all__ = [
     "Counts",
     "Labels",
     "Path",
+    "Question",
     "Reader",
     "Round",
 ]

@@ -133,7 +133,7 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Observed, np.ndarray | range]] = []
+        self.waiting: list[tuple[Observed, np.ndarray | slice]] = []
         self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
         self.filled = self.begun = 0
         self.known: Counts | None = None
@@ -234,6 +234,20 @@ class Path:
             by=self.by,
             new=None if self.by is None else self.new,
         )
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """What the expert is to be asked: the states `index` (k,) of the `path` of a round, each with the
+    probability `p` (k,) with which it was to be asked. weights (m,): of all states in the round's loss.
+    """
+
+    id: int
+    index: np.ndarray
+    p: np.ndarray
+    weights: np.ndarray
+    path: Path
 
 
 def count(size: int, envs: int, length: int) -> int:
