@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from understudy.checks.certificates import Kind, Parts, Search
+from understudy.checks.certificates import Candidate, Kind, Search
 from understudy.learners import Learner, Schedule
 from understudy.losses import Loss
 from understudy.objectives import Samples
-from understudy.policies import Linear
-from understudy.solvers import Solution, newton
+from understudy.policies import Linear, Policy
+from understudy.solvers import AnySolver, Solution, newton
 from understudy.solvers.base import Status
 
 
@@ -208,6 +208,15 @@ def scheduled(kind: type[Schedule]) -> Callable[[Learner], Learner]:
     return make
 
 
+class Parts(NamedTuple):
+    """What takes the place of a game's parts: makers from the shipped part, or from nothing."""
+
+    loss: Callable[[Loss], Loss] = lambda shipped: shipped
+    learner: Callable[[Learner], Learner] = lambda shipped: shipped
+    solver: Callable[[], AnySolver] | None = None
+    policy: Callable[[], Policy] = Linear
+
+
 LOSSES_OF_OWN = (Shifted, Stating, Denying, Forgetting, Bending, Nearly, Unclipped, Understated)
 OWN: dict[str, Parts] = {
     **{kind.__name__.lower(): Parts(loss=kind) for kind in LOSSES_OF_OWN},
@@ -235,6 +244,14 @@ def own_kinds() -> list[Kind]:
     return [*kinds, Kind("huber", "online", True, parts="shifted")]
 
 
-def search_in(kind: Kind) -> Search:
+class OwnSearch(Search):
     """The search within a kind, with the parts that it names."""
-    return Search(kind, parts=OWN[kind.parts] if kind.parts else None)
+
+    def __init__(self, kind: Kind):
+        super().__init__(kind)
+        self.own = OWN[kind.parts] if kind.parts else Parts()
+        self.policy, self.loss = self.own.policy(), self.own.loss(self.loss)
+        self.solver = self.solver if self.own.solver is None else self.own.solver()
+
+    def learner(self, candidate: Candidate) -> Learner:
+        return self.own.learner(super().learner(candidate))

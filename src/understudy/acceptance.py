@@ -275,12 +275,8 @@ class Acceptance:
         """The least that D(q), or, `below`, −D(q), can be where all returns are within the limits."""
         assert self.limits is not None
         ends = np.array(self.limits)[:, *[None] * score.ndim]
-        weights = [
-            np.ones_like(score),
-            -score,
-            -(1.0 - score) if self.played.random is not None else 0.0 * score,
-        ]
-        sign = -1.0 if below else 1.0
+        sign, chance = (-1.0 if below else 1.0), float(self.played.random is not None)
+        weights = np.ones_like(score), -score, -chance * (1.0 - score)
         if self.kind != "share":  # the one number an episode is compared with a constant
             least = np.min(sign * ends, axis=0) - sign * score
         else:

@@ -115,11 +115,7 @@ def median(values: ArrayLike, level: float = LEVEL) -> Interval:
     count = len(ordered)
     if not count or np.isnan(ordered).any():
         return Interval(math.nan, count=count)
-    middle = float(ordered[(count - 1) // 2])
-    if count % 2 == 0 and math.isfinite(ordered[count // 2]):
-        middle = float(ordered[count // 2 - 1 : count // 2 + 1].mean())
-    elif count % 2 == 0:
-        middle = float(ordered[count // 2])
+    middle = float(ordered[(count - 1) // 2 : count // 2 + 1].mean())
     # P(fewer than k of n values lie below the median), for a fair coin; both tails may hold 1 − level.
     below = [float(special.bdtr(k - 1, count, 0.5)) for k in range(1, count // 2 + 1)]
     inner = sum(2 * tail <= 1 - level for tail in below)

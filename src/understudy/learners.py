@@ -23,11 +23,12 @@ import optax
 from jax import Array
 from jax.core import Tracer
 
-from .errors import ContractError, UserError, calling, check_int, check_name
+from .errors import ContractError, UserError, calling, check_int, check_name, name_of
 from .objectives import Losses, Objective, plain, zeros
 from .policies import Params
 from .registry import Registry
 from .solvers import Solution, Status, project
+from .solvers.base import by_formula
 
 Tree = TypeVar("Tree")
 """A pytree: one array, or arrays in containers."""
@@ -42,6 +43,11 @@ LEAST_RADIUS = 1e-140
 def _part_of_weight(value: Number) -> Array | np.ndarray:
     """A part of Λ_t as an array: numbers would select a program of their own."""
     return value if isinstance(value, Array) else positive("schedule", value, zero=True)
+
+
+def _radius(value: Number | None) -> Array | np.ndarray | None:
+    """A radius as an array, None where there is no domain, or one sentence."""
+    return value if value is None or isinstance(value, (Array, np.ndarray)) else positive("radius", value)
 
 
 def _first_round(value: Number | None) -> Array | np.ndarray | None:
@@ -191,7 +197,7 @@ class Learner(eqx.Module):
     schedule: Schedule
     linear: bool = eqx.field(static=True, default=False)
     around_last: Array | np.ndarray = eqx.field(default_factory=lambda: np.asarray(False))
-    radius: Array | np.ndarray | None = None
+    radius: Number | None = eqx.field(converter=_radius, default=None)
     diagonal: bool = eqx.field(static=True, default=False)
     name: str = eqx.field(static=True, default="learner")
 
@@ -295,20 +301,9 @@ class Learner(eqx.Module):
 
 def _stepped(params: Params) -> Solution:
     """The solution of a step by a formula: nothing was solved, so no residual is left."""
-    zeros = optax.tree.zeros_like(params)
-    none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    once = jnp.ones((), jnp.int32)
+    unknown = jnp.full((), jnp.nan, jax.tree.leaves(params)[0].dtype)
     status = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE)
-    return Solution(
-        params=params,
-        status=status.astype(jnp.int32),
-        value=none * jnp.nan,
-        grad_norm=none,
-        iterations=once,
-        evaluations=once,
-        residual=zeros,
-        gap=none,
-    )
+    return by_formula(params, status, unknown, optax.tree.zeros_like(params))
 
 
 def first_state(learner: AnyLearner, params: Params) -> Playable:
@@ -332,8 +327,8 @@ def next_state(
         if type(answer) is tuple:
             given = f"({', '.join(type(part).__name__ for part in answer)})"
         raise ContractError(
-            f"learner {_name(learner)}: its update gave {given}; a pair is expected: the new state, and what "
-            "solve gave or None."
+            f"learner {name_of(learner)!r}: its update gave {given}; a pair is expected: the new state, and "
+            "what solve gave or None."
         )
     new, solution = answer
     _check_playable(learner, "update", new, state.params)
@@ -345,13 +340,9 @@ def _check_playable(learner: AnyLearner, where: str, state: Playable, params: Pa
     if jax.tree.map(np.shape, has) != jax.tree.map(np.shape, params):
         wrong = "are not shaped like the first ones" if hasattr(state, "params") else "are missing"
         raise ContractError(
-            f"learner {_name(learner)}: state.params, the parameters to play, {wrong} in the state that its "
-            f"{where} gave ({type(state).__name__})."
+            f"learner {name_of(learner)!r}: state.params, the parameters to play, {wrong} in the state that "
+            f"its {where} gave ({type(state).__name__})."
         )
-
-
-def _name(learner: AnyLearner) -> str:
-    return repr(str(getattr(learner, "name", type(learner).__name__)))
 
 
 def broadcast(weight: Params, like: Params) -> Params:
@@ -376,17 +367,13 @@ LAST, MEAN = np.asarray(True), np.asarray(False)
 FIRST = np.asarray(1, np.int32)
 
 
-def _radius(radius: float | None) -> np.ndarray | None:
-    return None if radius is None else positive("radius", radius)
-
-
 def ftl(*, radius: float | None = None) -> Learner:
     """Follow the leader (DAgger): ``w_{t+1} ∈ argmin_w Σ_{i≤t} l_i(w)``, of several the nearest to w_t.
 
     >>> ftl().name
     'ftl'
     """
-    return Learner(Schedule(start=FIRST), around_last=MEAN, radius=_radius(radius), name="ftl")
+    return Learner(Schedule(start=FIRST), around_last=MEAN, radius=radius, name="ftl")
 
 
 def ftrl(
@@ -403,9 +390,7 @@ def ftrl(
     'ftrl'
     """
     centre = LAST if radius is None else MEAN
-    return Learner(
-        _schedule(schedule, eta, start=start), around_last=centre, radius=_radius(radius), name="ftrl"
-    )
+    return Learner(_schedule(schedule, eta, start=start), around_last=centre, radius=radius, name="ftrl")
 
 
 def alt_ftrl(
@@ -418,9 +403,7 @@ def alt_ftrl(
     >>> alt_ftrl(eta=0.1).name
     'alt_ftrl'
     """
-    return Learner(
-        _schedule(schedule, eta, start=start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl"
-    )
+    return Learner(_schedule(schedule, eta, start=start), around_last=MEAN, radius=radius, name="alt_ftrl")
 
 
 def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
@@ -430,12 +413,8 @@ def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | No
     'adaftrl'
     """
     centre = LAST if radius is None else MEAN
-    return Learner(
-        _schedule("adaptive", alpha, field="alpha", start=start),
-        around_last=centre,
-        radius=_radius(radius),
-        name="adaftrl",
-    )
+    step = _schedule("adaptive", alpha, field="alpha", start=start)
+    return Learner(step, around_last=centre, radius=radius, name="adaftrl")
 
 
 def ogd(*, eta: Number, schedule: str | Schedule = "sqrt", radius: float | None = None) -> Learner:
@@ -446,9 +425,8 @@ def ogd(*, eta: Number, schedule: str | Schedule = "sqrt", radius: float | None 
     >>> ogd(eta=0.1, schedule="constant").name
     'ogd'
     """
-    return Learner(
-        _schedule(schedule, eta, start=1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd"
-    )
+    step = _schedule(schedule, eta, start=1)
+    return Learner(step, linear=True, around_last=LAST, radius=radius, name="ogd")
 
 
 def adagrad(*, alpha: Number, diagonal: bool = False, radius: float | None = None) -> Learner:
@@ -465,7 +443,7 @@ def adagrad(*, alpha: Number, diagonal: bool = False, radius: float | None = Non
     'adagrad'
     """
     step = _schedule("adaptive", alpha, field="alpha", start=1)
-    return Learner(step, True, LAST, _radius(radius), diagonal=bool(diagonal), name="adagrad")
+    return Learner(step, True, LAST, radius, diagonal=bool(diagonal), name="adagrad")
 
 
 def linearised(learner: Learner) -> Learner:

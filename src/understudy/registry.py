@@ -216,20 +216,12 @@ def _unreachable(field: str, name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-@functools.lru_cache(maxsize=256)  # a study asks of the same few makers for each of its thousands of runs
-def _signature(thing: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
+def _parameters(thing: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
+    """What `thing` takes."""
     try:
         return inspect.signature(thing).parameters
     except ValueError:  # some functions written in C do not say
         return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
-
-
-def _parameters(thing: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
-    """What `thing` takes."""
-    try:
-        return _signature(thing)
-    except TypeError:  # an object that cannot be hashed
-        return _signature.__wrapped__(thing)
 
 
 @functools.cache

@@ -574,6 +574,15 @@ def comparator_rounds(asked: str | int | Sequence[int], rounds: int | None = Non
     return frozenset(chosen)
 
 
+def _word_and_number(said: float | str, alone: str) -> tuple[str, float]:
+    """What "word:number" says, `alone` where there is no word; nan in place of what is no number."""
+    word, _, text = said.partition(":") if isinstance(said, str) and ":" in said else (alone, "", said)
+    try:
+        return word, math.nan if isinstance(text, bool) else float(text)
+    except (TypeError, ValueError, OverflowError):
+        return word, math.nan
+
+
 @final
 @dataclasses.dataclass(frozen=True)
 class Mixing:
@@ -605,17 +614,12 @@ def mixing(beta: float | str, *, first_round: str = "expert") -> Mixing:
     >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
     (0.25, 1.0)
     """
-    kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
+    kind, value = _word_and_number(beta, "constant")
     if kind not in ("constant", "linear", "exponential"):
         raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
-    try:
-        value = float(text)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if kind == "linear":
-        if not (math.isfinite(value) and value >= 1):
-            raise UserError(f"beta: {beta!r} needs a number of rounds ≥ 1, as in linear:15.")
-    elif isinstance(text, bool) or not 0.0 <= value <= 1.0:
+    if kind == "linear" and not 1.0 <= value < math.inf:
+        raise UserError(f"beta: {beta!r} needs a number of rounds ≥ 1, as in linear:15.")
+    if kind != "linear" and not 0.0 <= value <= 1.0:
         raise UserError(f"beta: {beta!r} is not accepted; β is a probability, a number in [0, 1].")
     return Mixing(kind, value, first_round == "expert")
 
@@ -641,11 +645,7 @@ def goal(until: Any) -> Goal:
     (Goal(kind='share', wanted=0.95), 'agreement:0.98')
     """
     until = number_or_word(until)
-    kind, _, text = until.partition(":") if isinstance(until, str) else ("share", "", until)
-    try:
-        wanted = math.nan if isinstance(text, bool) else float(text)
-    except (TypeError, ValueError, OverflowError):
-        wanted = math.nan
+    kind, wanted = _word_and_number(until, "share")
     most = {"share": 100.0, "agreement": 1.0, "loss": math.inf}.get(kind, 0.0)
     if not 0.0 < wanted <= most or wanted in (math.inf, most):
         raise UserError(
@@ -726,29 +726,16 @@ def checked(field: dataclasses.Field[Any], value: Setting) -> Setting:
     return value if read is None else read(field.name, value, field.metadata)
 
 
-def _whole(name: str, value: Setting, rules: Mapping[str, float]) -> int:
-    if not _within(value, rules) or value != int(value):
-        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules, value)}.")
-    return int(value)
-
-
-def _number(name: str, value: Setting, rules: Mapping[str, float]) -> float:
-    if not _within(value, rules):
-        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules, value)}.")
-    return float(value)
-
-
-def _within(value: Setting, rules: Mapping[str, float]) -> TypeGuard[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
+def _number(
+    name: str, value: Setting, rules: Mapping[str, float], kind: type[int | float] = float
+) -> int | float:
     low, high = rules.get("least", -math.inf), rules.get("most", math.inf)
-    return low <= value <= high and abs(value) <= sys.float_info.max
-
-
-def _limit(rules: Mapping[str, float], value: Setting) -> str:
-    if isinstance(value, (int, float)) and value > rules.get("most", math.inf):
-        return f" ≤ {rules['most']:,}"
-    return f" ≥ {rules['least']:g}" if "least" in rules else ""
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    within = low <= number <= high and abs(number) <= sys.float_info.max
+    if within and (kind is float or number == int(number)):
+        return kind(number)
+    limit = f" ≤ {high:,}" if number > high else f" ≥ {low:g}" if "least" in rules else ""
+    raise UserError(f"{name}: {value!r} is not a {'whole' if kind is int else 'finite'} number{limit}.")
 
 
 def _truth(name: str, value: Setting, rules: Mapping[str, float]) -> bool:
@@ -800,7 +787,7 @@ def _experts(name: str, value: Setting, rules: Mapping[str, float]) -> tuple[tup
 
 
 READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
-    "int": _whole,
+    "int": functools.partial(_number, kind=int),
     "float": _number,
     "bool": _truth,
     "str": _word,

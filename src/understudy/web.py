@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import secrets
+import socketserver
 import sys
 import threading
 import webbrowser
@@ -149,15 +150,10 @@ def show(url: str, *, browser: bool = True) -> bool:
 
 
 @final
-class _Http(http.server.ThreadingHTTPServer):
-    daemon_threads = True
+class _Http(socketserver.ThreadingTCPServer):  # an HTTPServer asks a name server for this machine's name
+    allow_reuse_address = daemon_threads = True
     block_on_close = False
     owner: Server
-
-    def server_bind(self) -> None:  # the original asks a name server for this machine's name
-        socket_bind = super(http.server.HTTPServer, self).server_bind
-        socket_bind()
-        self.server_name, self.server_port = HOST, int(self.server_address[1])
 
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: tuple[str, int]) -> None:
         if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):  # a tab that was closed

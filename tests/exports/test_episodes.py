@@ -184,7 +184,7 @@ def test_labels_come_back_from_lerobot_s_files_as_they_were(env, run, tmp_path, 
         run = understudy.imitate(Seeing, expert=lambda seen: seen["place"][:1], ask="random:9", **settings)
     monkeypatch.setattr(to_lerobot, "VIDEO_SIZE", 0.0016)
     understudy.export(run, "lerobot", tmp_path / "set")
-    about = run.policy.observations, run.policy.actions, env()
+    about = run.policy.observations, run.policy.actions
     rows = joined(steps.rows for steps in episodes.split(run))
     rows = rows[run.samples("weights")[rows] > 0]
     assert 0 < len(rows) < run.ledger["steps"][-1]
@@ -207,9 +207,9 @@ def test_labels_come_back_from_lerobot_s_files_as_they_were(env, run, tmp_path, 
 def test_what_is_recalled_is_of_the_episode_whatever_is_read_at_once(run, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow.parquet")
     understudy.export(run, "lerobot", tmp_path / "set")
-    about, seen = (run.policy.actions, Walk()), Recalled(run.policy.observations, 3)
+    actions, seen = run.policy.actions, Recalled(run.policy.observations, 3)
     monkeypatch.setattr(lerobot, "PIECE", 300)
-    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, *about)
+    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions)
     begins = [np.arange(len(episode)) == 0 for episode in episodes.episodes(run)]
     wanted = [
         seen.along(episode.observations, begin)[episode.asked]
@@ -217,7 +217,7 @@ def test_what_is_recalled_is_of_the_episode_whatever_is_read_at_once(run, tmp_pa
     ]
     assert found.inputs.tobytes() == joined(wanted).tobytes()
     with pytest.raises(UserError, match="it has states without a label; a policy with memory"):
-        demos.recorded(f"lerobot:{tmp_path / 'set'}", Recalled(seen.inner, 1, mark=True), *about)
+        demos.recorded(f"lerobot:{tmp_path / 'set'}", Recalled(seen.inner, 1, mark=True), actions)
 
 
 def test_pictures_of_any_number_take_the_memory_of_a_few(tmp_path, monkeypatch):
@@ -243,10 +243,9 @@ def test_pictures_of_any_number_take_the_memory_of_a_few(tmp_path, monkeypatch):
     monkeypatch.setattr(lerobot, "PIECE", 2**20)
     monkeypatch.setattr(demos, "HELD", 2**20)
     seen, actions = Observations.of(space), Actions.of(choices)
-    env = SimpleNamespace(observation_space=space, action_space=choices)
-    demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions, env)  # imports, and what is made once
+    demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions)  # imports, and what is made once
     tracemalloc.start()
-    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions, env)
+    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.inputs.nbytes > 19e6 > 6e6 > peak
@@ -254,7 +253,7 @@ def test_pictures_of_any_number_take_the_memory_of_a_few(tmp_path, monkeypatch):
 
 
 def test_what_is_no_dataset_is_refused_and_one_needs_the_extra(run, tmp_path, monkeypatch):
-    about = run.policy.observations, run.policy.actions, Walk()
+    about = run.policy.observations, run.policy.actions
     (tmp_path / "meta").mkdir()
     for info, words in (
         (None, "there is no dataset of LeRobot"),
@@ -277,7 +276,7 @@ def test_datasets_of_others_are_demonstrations_in_lerobot_s_words(run, tmp_path)
     """Without who was asked every action is the expert's; where people take over, theirs are."""
     pytest.importorskip("pyarrow.parquet")
     understudy.export(run, "lerobot", tmp_path / "set")
-    about = run.policy.observations, run.policy.actions, Walk()
+    about = run.policy.observations, run.policy.actions
     file = tmp_path / "set/meta/info.json"
     info = json.loads(file.read_text())
     rows = joined(steps.rows for steps in episodes.split(run))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import understudy
+from understudy import objectives, programs
+from understudy.losses import Squared
+from understudy.online import make_game
 
 
 def wide(rounds=6, features=9, samples=2, outputs=2, seed=0):
@@ -35,13 +40,6 @@ def test_of_several_minimisers_the_nearest_to_the_last_iterate():
 
 def shifted_start(listed):
     """FTL's second update from w_1 = 1, through the game that a replay plays."""
-    import jax
-    import jax.numpy as jnp
-
-    from understudy import objectives, programs
-    from understudy.losses import Squared
-    from understudy.online import make_game
-
     with jax.enable_x64(True):
         start = jnp.ones((9, 2))
         game = make_game(understudy.policies.Linear(), Squared(), understudy.ftl(), "auto", start)
@@ -55,6 +53,34 @@ def shifted_start(listed):
             w = w + np.linalg.pinv(A, rcond=1e-10) @ (B - A @ w)
             np.testing.assert_allclose(state.learner.params, w, atol=1e-9)
         return np.asarray(state.learner.params)
+
+
+@pytest.mark.parametrize("learner", [understudy.ftl(), understudy.ftrl(eta=0.5, start=100)])
+def test_where_old_rounds_are_forgotten_the_nearest_to_the_last_iterate_too(learner):
+    """A window of one round leaves open what earlier rounds said: only w_t knows of it, w_1 does not."""
+    listed = wide(rounds=4)
+    result = understudy.replay(
+        listed, learner=learner, memory="window:1", comparator="none", keep_iterates=True
+    )
+    w = np.zeros((9, 2))
+    for (X, Y), played in zip(listed, result.iterates[1:], strict=True):
+        w = w + np.linalg.pinv(X) @ (Y - X @ w)
+        np.testing.assert_allclose(played, w, atol=1e-9)
+    X, Y = listed[-1]
+    assert np.abs(w - np.linalg.pinv(X) @ Y).max() > 0.1  # the nearest to w_1 = 0
+
+
+def test_the_update_itself_stays_near_to_where_it_is():
+    """Called by itself, where it is known that there is no penalty and the centre has a branch of its own."""
+    (X, Y), *_ = wide()
+    with jax.enable_x64(True):
+        like, start, learner = objectives.batch(X, Y), jnp.ones((9, 2)), understudy.ftl()
+        losses = objectives.empty_statistics(understudy.policies.Linear(), Squared(), start).add(like)
+        solve = understudy.solvers.closed_form()
+        update = jax.jit(lambda state, g: learner.update(state, losses, g, solve)[0])
+        state = update(learner.init(start), losses.gradient(start))
+        nearest = 1.0 + np.linalg.pinv(X) @ (Y - X @ np.ones((9, 2)))
+        np.testing.assert_allclose(state.params, nearest, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import understudy
-from reference import FEW, gradient, stream
+from reference import FEATURES, FEW, OUTPUTS, gradient, stream
+from understudy import objectives
+from understudy.losses import Squared
 
 LOSSES = ("squared", "huber", "cross-entropy")
 EACH = [*LOSSES[:2], pytest.param(LOSSES[2], marks=pytest.mark.slow)]
@@ -65,3 +70,23 @@ def test_residuals_do_not_accumulate_in_alt_ftrl(loss):
 def test_inexact_alt_and_reformulated_ftrl_part():
     one, other = play(understudy.ftrl(eta=0.5), "squared"), play(understudy.alt_ftrl(eta=0.5), "squared")
     assert max(np.abs(a - b).max() for a, b in zip(one.iterates, other.iterates, strict=True)) > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("learner", "adds"), [(understudy.ftrl(eta=0.5), 1.0), (understudy.alt_ftrl(eta=0.5), 0.0)]
+)
+def test_the_residual_that_a_learner_keeps_is_the_sum_or_the_last(learner, adds):
+    """Its own account, which a network's ledger has: that of a linear policy is measured anew."""
+    with jax.enable_x64(True):
+        batches = [objectives.batch(X, Y) for X, Y in STREAMS["squared"][:4]]
+        start = jnp.zeros((FEATURES, OUTPUTS))
+        losses = objectives.empty_statistics(understudy.policies.Linear(), Squared(), start)
+        state, total = learner.init(start), 0.0
+        update = eqx.filter_jit(lambda *args: learner.update(*args, SLOPPY))
+        for before, batch in enumerate(batches):
+            losses = losses.add(batch)
+            X, Y = STREAMS["squared"][before]
+            state, solution = update(state, losses, gradient("squared", np.asarray(state.params), X, Y))
+            total = adds * total + (before + 1) * np.asarray(solution.residual)
+            np.testing.assert_allclose(state.residual, total, atol=1e-11)
+    assert np.linalg.norm(total) > 0.1

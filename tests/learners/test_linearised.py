@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import understudy
 from reference import FEATURES, OUTPUTS, ROUNDS, gradient, stream
@@ -92,6 +93,36 @@ def test_diagonal_adagrad_is_the_loop_per_coordinate():
     assert gap(diagonal.iterates, naive(Norm(0.4, True))) < 1e-12
     assert gap(diagonal.iterates, naive(Norm(0.4, False))) > 0.05
     assert diagonal.certificate.holds
+
+
+def nearest_in_ball(z, weight, radius):
+    """The point w of the ball with least Σ Λ (w − z)²: ``w = Λ z / (Λ + ν)``, ν by bisection."""
+    if np.linalg.norm(z) <= radius:
+        return z
+
+    def outside(nu):
+        return np.linalg.norm(weight * z / (weight + nu)) - radius
+
+    return weight * z / (weight + optimize.brentq(outside, 0.0, 1e6, xtol=1e-14))
+
+
+def test_diagonal_adagrad_projects_in_the_norm_of_its_weights():
+    radius, w, squares, outside = 0.5, np.zeros((FEATURES, OUTPUTS)), 0.0, 0
+    played = play(adagrad(alpha=0.4, diagonal=True, radius=radius)).iterates
+    plain = naive(Norm(0.4, True), radius)  # with the projection of OGD
+    for (X, Y), new in zip(STREAM, played[1:], strict=True):
+        g = gradient("huber", w, X, Y)
+        squares = squares + g**2
+        free = w - 0.4 * g / np.sqrt(squares)
+        w, outside = nearest_in_ball(free, np.sqrt(squares) / 0.4, radius), outside + (np.sum(free**2) > 0.25)
+        np.testing.assert_allclose(new, w, atol=1e-9)
+    assert outside > 5 and gap(played, plain) > 0.01
+
+
+def test_a_start_outside_of_the_ball_is_brought_to_it():
+    state = ogd(eta=0.7, radius=0.5).init(np.full((FEATURES, OUTPUTS), 2.0))
+    np.testing.assert_allclose(state.params, np.full((FEATURES, OUTPUTS), 0.5 / 6**0.5), rtol=1e-6)
+    np.testing.assert_array_equal(state.centre, state.params)
 
 
 @pytest.mark.parametrize(

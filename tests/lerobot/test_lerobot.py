@@ -106,7 +106,7 @@ def test_lerobot_merges_them(package, run, tmp_path):
     package.merge(["me/a", "me/b"], "me/both", roots=roots, aggr_root=tmp_path / "both")
     both = package.Dataset("me/both", root=tmp_path / "both", video_backend="pyav")
     assert len(both) == 80 and both.meta.stats["action"]["count"] == [80]
-    about = run.policy.observations, run.policy.actions, Reach()
+    about = run.policy.observations, run.policy.actions
     once, twice = (recorded(f"lerobot:{tmp_path / name}", *about) for name in ("a", "both"))
     assert twice.inputs.tobytes() == 2 * once.inputs.tobytes()
 
@@ -140,7 +140,7 @@ def test_runs_learn_from_what_lerobot_wrote(package, tmp_path, kind, people):
     space = spaces.Dict(state=spaces.Box(-9, 9, (3,)), top=spaces.Box(0, 255, (32, 48, 3), np.uint8))
     env = SimpleNamespace(observation_space=space, action_space=spaces.Box(-1, 1, (2,)))
     seen = Observations.of(space)
-    found = recorded(f"lerobot:{root}", seen, Actions.of(env.action_space), env)
+    found = recorded(f"lerobot:{root}", seen, Actions.of(env.action_space))
     wanted = [frame for frame in frames if not people or frame["intervention"][0]]
     assert len(found) == len(wanted) == (9 if people else 18)
     assert (found.targets == np.stack([frame["action"] for frame in wanted])).all()

@@ -56,6 +56,8 @@ def test_a_window_is_the_scaled_sum_of_the_last_rounds(size):
         slope = t / len(recent) * sum(2 * X.T @ (X @ W - Y) / len(X) for X, Y in recent)
         np.testing.assert_allclose(gradient, slope, rtol=1e-11, atol=1e-12)
         assert int(losses.rounds) == t
+        # All of it lies in front, where minibatches are drawn; the weights of a round add up to 1.
+        assert float(losses.weights @ losses.used) == pytest.approx(t, rel=1e-12)
     if size < len(listed):  # the sum of all rounds is something else
         assert abs(wanted / squared(listed, W) - 1) > 1e-3
 

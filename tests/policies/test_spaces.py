@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium as gym
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -115,6 +116,12 @@ def test_double_bounds_are_not_left_by_rounding():
     given = checked(Expert("edge", ask=lambda seen, infos: np.array([[0.1, np.nextafter(0.1, 0)]])), space)
     label = given.act(np.zeros((1, 3)), [{}])[0]
     assert label.dtype == np.float32 and space.contains(label.astype(np.float64))
+
+
+def test_choices_that_begin_at_another_number_are_played_alike_one_by_one_in_a_batch_and_on_the_device():
+    actions, outputs = Actions.of(spaces.Discrete(3, start=5)), np.eye(3)[[1, 0, 2]]
+    assert [int(actions.play(row)) for row in outputs] == [6, 5, 7]
+    assert actions.plays(outputs).tolist() == actions.plays(jnp.asarray(outputs)).tolist() == [6, 5, 7]
 
 
 def test_choices_of_any_shape_are_actions():

@@ -260,7 +260,7 @@ def test_a_class_that_changes_a_helper_is_another_class():
 
 @pytest.mark.parametrize("kind", [Kind("huber", "offline"), Kind("squared", "offline", True)], ids=str)
 def test_a_solver_that_lies_widens_the_bound_and_falsifies_nothing(kind):
-    finding = own.search_in(kind._replace(parts="liar")).restart(0, generations=3)
+    finding = own.OwnSearch(kind._replace(parts="liar")).restart(0, generations=3)
     assert finding.evaluations > 48 and not finding.false
 
 
@@ -301,7 +301,7 @@ def test_a_certificate_says_that_its_numbers_contradict_each_other(monkeypatch):
 
 @pytest.mark.parametrize("name", ["ascent", "haste", "jumps"])
 def test_without_the_rule_the_search_finds_false_bounds(monkeypatch, name):
-    search = own.search_in(Kind("squared", "online", parts=name))
+    search = own.OwnSearch(Kind("squared", "online", parts=name))
     assert search.uncertified.startswith("the learner") and search.restart(0).evaluations == 0
     monkeypatch.setattr("understudy.online.why_not", lambda *_: "")
     assert not search.restart(0, generations=1).false  # the interval is above the bound, which shows
@@ -314,13 +314,13 @@ def test_without_the_rule_the_search_finds_false_bounds(monkeypatch, name):
 @pytest.mark.parametrize("name", ["forgetting", "bending"])
 def test_without_a_look_at_its_values_a_false_conjugate_makes_false_certificates(monkeypatch, name):
     kind = Kind("huber", "offline", parts=name)
-    assert not own.search_in(kind).restart(1, generations=2).false
+    assert not own.OwnSearch(kind).restart(1, generations=2).false
     for check in ("contradicted", "refuted"):
         monkeypatch.setattr(f"understudy.regret.interval.{check}", lambda *_: jnp.asarray(False))
     monkeypatch.setattr(
         "understudy.checks.certificates.contradictory", lambda *ends: np.zeros(len(ends[0]), bool)
     )
-    assert own.search_in(kind).restart(1, generations=2).false
+    assert own.OwnSearch(kind).restart(1, generations=2).false
 
 
 def test_the_largest_loss_is_known_of_shipped_losses_and_networks_only():

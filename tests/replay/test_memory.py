@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import understudy
-from reference import stream
+from reference import FEATURES, FEW, OUTPUTS, gradient, stream
 
 ROUNDS = stream("squared", seed=5)
 LEARNERS = {"ftl": understudy.ftl(), "ftrl": understudy.ftrl(eta=0.3), "adaftrl": understudy.adaftrl()}
@@ -94,6 +96,22 @@ def test_without_what_was_missed_the_certificate_would_be_wrong():
         assert played.certificate.holds
         found.append(played.certificate.regret > exact.certificate.bound)
     assert any(found)
+
+
+def test_slopes_of_what_is_remembered_prove_nothing_of_all_rounds():
+    """A solver that stays at zero and offers slopes that add up to nothing: what is left is measured anew."""
+
+    def offering(objective, params, key=None):
+        still = understudy.solvers.Unsolved()(objective, params)
+        return dataclasses.replace(still, dual=jnp.zeros_like(objective.losses.targets))
+
+    rounds, learner = stream("huber", rounds=FEW), understudy.ftl()
+    options = {"loss": "huber", "learner": learner, "solver": offering, "comparator": "none"}
+    left = np.cumsum([gradient("huber", np.zeros((FEATURES, OUTPUTS)), X, Y) for X, Y in rounds], axis=0)
+    played = understudy.replay(rounds, memory="window:2", **options)
+    np.testing.assert_allclose(played.ledger["residual"], np.linalg.norm(left, axis=(1, 2)), rtol=1e-9)
+    believed = understudy.replay(rounds, **options)  # control: of all samples the solver's slopes do count
+    assert np.abs(believed.ledger["residual"]).max() < 1e-9
 
 
 def test_minibatches_are_drawn_from_the_memory():

@@ -11,7 +11,7 @@ import pytest
 
 import understudy
 from compiled import PLAIN
-from reference import FEW, rows, stream
+from reference import FEW, rows, stream, value
 from understudy import adagrad, ftrl, ogd
 from understudy.losses import LOSSES
 from understudy.objectives import batch
@@ -131,6 +131,16 @@ def test_predictions_are_of_the_parameters_before_they_learned():
     ):
         np.testing.assert_allclose(outputs, X @ before, atol=1e-14)
         assert np.abs(outputs - X @ after).max() > 1e-3  # control
+
+
+def test_the_losses_of_the_ledger_their_sum_and_their_mean_are_those_of_the_iterates():
+    listed = stream("squared", rounds=FEW)
+    result = understudy.replay(listed, learner=ftrl(eta=0.2), keep_iterates=True)
+    losses = [value("squared", w, *each) for w, each in zip(result.iterates[:-1], listed, strict=True)]
+    np.testing.assert_allclose(result.ledger["loss"], losses, rtol=1e-12)
+    np.testing.assert_allclose(result.ledger["cumulative_loss"], np.cumsum(losses), rtol=1e-12)
+    means = np.cumsum(losses) / np.arange(1, FEW + 1)
+    np.testing.assert_allclose(result.ledger["average_loss"], means, rtol=1e-12)
 
 
 def test_progress_has_every_round_once_in_order_as_in_the_ledger():

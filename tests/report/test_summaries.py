@@ -216,9 +216,11 @@ def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_retu
 
 def test_the_verdict_has_the_sentence_of_a_run_that_had_a_goal():
     accepted = "with 95 % confidence the kept policy has at least 0.95 of the expert's return (exact)"
-    one = source(reached=True, statement=accepted)
+    one = source(summary={"reached": True, "statement": accepted})
     assert verdicts(group_runs([one]))[0]["note"].startswith(accepted.replace("with", "With", 1) + ".")
-    two = [source(str(k), reached=k == 0, statement="x", settings={"seed": k}) for k in range(2)]
+    two = [
+        source(str(k), summary={"reached": k == 0, "statement": "x"}, settings={"seed": k}) for k in range(2)
+    ]
     for k, run in enumerate(two):
         run.columns["loss"][0] = k  # else they would count once
     assert "1 of 2 runs reached their goal" in verdicts(group_runs(two))[0]["note"]

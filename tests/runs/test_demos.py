@@ -46,7 +46,7 @@ def archive(demos, tmp_path) -> Path:
 
 
 def read(source: str | Path, env: gym.Env = CARTPOLE):
-    return recorded(str(source), Observations.of(env.observation_space), Actions.of(env.action_space), env)
+    return recorded(str(source), Observations.of(env.observation_space), Actions.of(env.action_space))
 
 
 def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(archive, demos):

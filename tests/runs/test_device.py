@@ -11,7 +11,7 @@ import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import RunSpec, Understudy, UserError, explain, imitate
+from understudy import RunSpec, Understudy, UserError, experts, explain, imitate
 from understudy import together as meeting
 from understudy.envs.gymnasium import derive
 from understudy.policies import Linear
@@ -76,6 +76,20 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
         np.testing.assert_allclose(there.certificate.regret, host.certificate.regret, rtol=2e-4)
         with pytest.raises(AssertionError):  # and nobody else's
             alike(there, imitate(Drift(), **settings, seed=1))
+
+
+@experts.pure
+def away(observation):
+    """Pushes on, so that an episode ends the sooner the farther out it began."""
+    return jnp.sign(observation[:1])
+
+
+def test_an_episode_that_has_ended_gains_nothing_while_others_go_on(monkeypatch):
+    settings = SMALL | {"expert": away, "rounds": 1, "episodes": 8}
+    there = imitate(Drift(), **settings)
+    assert len(set(there.evaluation.lengths.tolist())) > 1
+    on_host(monkeypatch)
+    alike(there, imitate(Drift(), **settings))
 
 
 def test_a_limit_of_episodes_may_be_larger_than_what_is_taken_for_endless(monkeypatch):

@@ -216,7 +216,7 @@ def test_the_page_answers_who_has_the_token_and_refuses_what_is_no_action():
     limit = time.monotonic() + 60
     while not hand.seen and time.monotonic() < limit:
         time.sleep(0.01)
-    server = hand.expert.person._at.server
+    server = hand.expert.person.server
 
     def call(path, body=None):
         data = None if body is None else json.dumps(body).encode()

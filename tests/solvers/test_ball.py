@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +93,23 @@ def test_separable_labels_have_a_minimiser_on_a_ball():
         status, found = solve(ball("cross-entropy", radius), problem)
         assert status is Status.CONVERGED
         assert np.linalg.norm(found.params) <= radius * (1 + 1e-12)
+
+
+def boastful(objective, params, key=None):
+    """A solver that goes a fifth too far, and says that nothing is left."""
+    exact = closed_form()(objective, params)
+    return dataclasses.replace(exact, params=1.2 * exact.params)
+
+
+def test_the_residual_on_the_sphere_is_that_of_the_projected_point():
+    problem = objective("squared", data("squared"), kept=False)
+    found = solve(InBall(boastful, 0.1), problem)[1]
+    w, slope = np.asarray(found.params), np.asarray(slope_of(problem, found.params))
+    pull = np.asarray(found.residual) - slope
+    np.testing.assert_allclose(pull, np.vdot(pull, w) / np.vdot(w, w) * w, atol=1e-12)
+    assert float(found.grad_norm) == pytest.approx(np.linalg.norm(found.residual))
+    assert np.linalg.norm(found.residual) > 1e-3  # and not the nothing that the solver spoke of
+    assert np.linalg.norm(w) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from own_parts import own_kinds, search_in
+from own_parts import OwnSearch, own_kinds
 from understudy.checks import CheckError
-from understudy.checks.certificates import Finding, kinds, search_all
+from understudy.checks.certificates import Finding, kinds, run_searches
 
 
 def tell(finding: Finding) -> None:
@@ -32,9 +32,9 @@ def main() -> int:
     options.add_argument("--out", type=Path)
     asked = options.parse_args()
     listed = itertools.chain.from_iterable(itertools.zip_longest(kinds(), own_kinds()))
-    searches = {str(kind): search_in(kind) for kind in listed if kind is not None}
+    searches = [OwnSearch(kind) for kind in listed if kind is not None]
     try:
-        print(search_all("certificates", searches, progress=tell, **vars(asked)))
+        print(run_searches("certificates", searches, progress=tell, **vars(asked)))
     except CheckError as error:
         print(error.report)
         return 1

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UserError
 from ..registry import Registry
 from .base import Asked, Gate, Rule, View
-from .disagreement import Disagreement
 from .distance import Distance
-from .leverage import Leverage
-from .radius import Radius
-from .uniform import All, Driven, Fraction, Random
+from .rules import All, Driven, Fraction, Leverage, Radius, Random
+from .scored import Disagreement
 
 if TYPE_CHECKING:
     from ..disk import Json

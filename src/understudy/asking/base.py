@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:  # importing this room is cheap
     from ..disk import Json
     from ..losses import Loss
     from ..policies import Params, Policy
-    from .leverage import Leverage
-    from .radius import Radius
-    from .scored import Scored
 
 
 class Asked(NamedTuple):
@@ -146,8 +143,11 @@ def shortly_before(ends: np.ndarray, envs: int = 1) -> np.ndarray:
 
 def number(field: str, value: Json, fits: Callable[[float], bool], what: str) -> float:
     """A finite number that fits; any other is refused: it is not `what`."""
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (isinstance(value, int | float) and real and math.isfinite(value) and fits(value)):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (math.isfinite(value) and fits(value))
+    ):
         raise UserError(f"ask: {field} {value!r} is not {what}.")
     return float(value)
 
@@ -155,6 +155,11 @@ def number(field: str, value: Json, fits: Callable[[float], bool], what: str) ->
 def whole(field: str, value: Json) -> int:
     """A number of states."""
     return int(number(field, value, lambda one: one == int(one) and one >= 1, "a whole number ≥ 1"))
+
+
+def positive(field: str, value: Json) -> float:
+    """A number above 0."""
+    return number(field, value, lambda one: one > 0, "a positive number")
 
 
 def share(field: str, value: Json, *, zero: bool = False) -> float:
@@ -184,7 +189,7 @@ def beside(
     return Asked(index, p[index])
 
 
-def at_random(rule: Leverage | Radius | Scored, chosen: int) -> int:
+def at_random(rule: object, chosen: int) -> int:
     """How many states to draw at random in addition to the `chosen` ones of a rule with a threshold, so that
     they are the rule's `random_share`, or `mix`, of all labels; 0 if it has neither.
     """
@@ -201,3 +206,19 @@ def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:
         return asked
     kept = np.sort(rng.choice(len(asked.index), most, replace=False))
     return Asked(asked.index[kept], asked.p[kept] * (most / len(asked.index)))
+
+
+class Informed:
+    """Shared by the rules that look at the states labelled so far and may ask about others at random too."""
+
+    random_share: float
+    reads: ClassVar[bool] = True
+
+    @property
+    def honest(self) -> bool:
+        return self.random_share > 0
+
+    def above(self, chosen: np.ndarray, view: View) -> Asked:
+        """The states above the rule's threshold, and others at random."""
+        asked = beside(chosen, at_random(self, len(chosen)), len(view.rows), view.rng)
+        return fitted(asked, view.most, view.rng)

@@ -15,7 +15,7 @@ from ..losses import Absolute, Huber, Loss, Squared, computes
 from ..policies import MLP, Actions, Committee, Params, Policy
 from ..regret.confidence import Confidence
 from .base import Rule
-from .uniform import Fraction
+from .rules import Fraction
 
 
 @eqx.filter_jit

@@ -4,12 +4,12 @@ A restart draws a population of small streams with the numbers of a learner and 
 towards a regret beyond a claim of the library. The regret is counted here, against comparators whose loss is
 counted here too: each of them exists, so the regret can come out too small and never too large, and what
 exceeds a claim by it exceeds the claim. While it searches the comparator is the library's own; the end of
-each restart is judged against one that SciPy finds.
+each restart is judged against one that SciPy finds (`truth.py`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
-# JAX says little of the types of its trees, and SciPy nothing of its results.
+# pyright: reportUnknownVariableType=false
+# JAX says little of the types of its trees.
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Float64, Int
-from scipy import optimize
 
 from .. import disk
 from ..errors import UserError, check_int
@@ -41,6 +40,7 @@ from ..policies import Linear, Policy
 from ..solvers import SOLVERS, AnySolver
 from ..streams import replay
 from .base import CheckError, Report, Row, name_of
+from .truth import into, least_by_scipy, sample_losses, total
 
 POPULATION, PARENTS, GENERATIONS = 48, 8, 30
 PLAIN = 0.01
@@ -144,15 +144,6 @@ def kinds() -> list[Kind]:
     return listed + [Kind(loss, "offline", True, "newton stopped early") for loss in losses[2:]]
 
 
-class Parts(NamedTuple):
-    """What takes the place of a game's parts: makers from the shipped part, or from nothing."""
-
-    loss: Callable[[Loss], Loss] | None = None
-    learner: Callable[[Learner], Learner] | None = None
-    solver: Callable[[], AnySolver] | None = None
-    policy: Callable[[], Policy] = Linear
-
-
 class Finding(NamedTuple):
     """The worst that a restart found: by how much a claim was exceeded, which claim, and where."""
 
@@ -199,47 +190,50 @@ def certificate(
     >>> report.passed
     True
     """
-    searches = {str(kind): Search(kind) for kind in kinds()} if subject is None else _searches(subject)
+    searches = list(map(Search, kinds())) if subject is None else _searches(subject)
     title = "certificates" if subject is None else f"certificate of {name_of(subject)}"
-    return search_all(title, searches, minutes, restarts, seed, kind, out, progress)
+    return run_searches(title, searches, minutes, restarts, seed, kind, out, progress)
 
 
-def search_all(
+def run_searches(
     title: str,
-    searches: Mapping[str, Search],
+    searches: Iterable[Search],
     minutes: float,
-    restarts: int | None = None,
-    seed: int = 0,
-    kind: str | None = None,
-    out: Path | None = None,
-    progress: Callable[[Finding], None] | None = None,
+    restarts: int | None,
+    seed: int,
+    kind: str | None,
+    out: Path | None,
+    progress: Callable[[Finding], None] | None,
 ) -> Report:
-    """`certificate` with these searches, by the names of their kinds, in turn."""
+    """`certificate` with these searches, in turn."""
     check_int("seed", seed, 0)
     if restarts is not None:
         check_int("restarts", restarts)
     elif not minutes > 0:
         raise UserError(f"minutes: {minutes!r} is not a number > 0.")
-    if kind is not None:
-        if kind not in searches:
-            raise UserError(f"kind: there is no {kind!r}; known: {'; '.join(searches)}.")
-        searches = {kind: searches[kind]}
+    named = {str(search.kind): search for search in searches}
+    if kind is not None and kind not in named:
+        raise UserError(f"kind: there is no {kind!r}; known: {'; '.join(named)}.")
+    asked = [search for name, search in named.items() if kind in (None, name)]
+    findings: list[list[Finding]] = [[] for _ in asked]
     began = time.monotonic()
-    findings: dict[str, list[Finding]] = {name: [] for name in searches}
     turns = itertools.count() if restarts is None else range(restarts)
-    for turn, name in ((turn, name) for turn in turns for name in searches):
-        findings[name].append(searches[name].restart(seed + turn))
+    for turn, (search, found) in (
+        (turn, pair) for turn in turns for pair in zip(asked, findings, strict=True)
+    ):
+        found.append(search.restart(seed + turn))
         if progress is not None:
-            progress(findings[name][-1])
+            progress(found[-1])
         if restarts is None and time.monotonic() - began >= 60 * minutes:
             break
-    report = Report(title, [_row(searches[name], listed, out) for name, listed in findings.items()])
+    report = Report(title, map(_row, asked, findings, itertools.repeat(out)))
     if any(row.passed is False for row in report.rows):
         raise CheckError(report)
     return report
 
 
-def _searches(subject: str | AnyLearner) -> dict[str, Search]:
+def _searches(subject: str | AnyLearner) -> list[Search]:
+    """The kinds of games of one learner."""
     learner = LEARNERS.resolve(subject)
     if not isinstance(learner, Learner):
         raise UserError(f"learner: {name_of(subject)!r} is not of the family that the certificate covers.")
@@ -248,8 +242,8 @@ def _searches(subject: str | AnyLearner) -> dict[str, Search]:
     if learner.linear:
         asked = [kind for kind in asked if kind.solver == "auto" and kind.memory == "all"]
     given: Learner = learner
-    searches = {str(kind): Search(kind, (lambda step, start, radius: given,)) for kind in asked}
-    if reason := next(iter(searches.values())).uncertified:
+    searches = [Search(kind, (lambda step, start, radius: given,)) for kind in asked]
+    if reason := searches[0].uncertified:
         raise UserError(f"learner: nothing is certified of {name_of(subject)!r}: {reason}")
     return searches
 
@@ -264,23 +258,27 @@ def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
     detail = f"{plays:,} plays in {seconds:.0f} s; worst {worst.worst:+.1e} of the losses, seed {worst.seed}"
     if not worst.false:
         return Row(str(search.kind), True, detail)
-    shown, settings = confirm(search, worst)
-    where = "" if out is None else f"; {save(search, worst, settings, out)}"
-    return Row(str(search.kind), False, f"{detail}: {worst.claim} is false; {shown}{where}")
+    where = "" if out is None else f"; {save(search, worst, out)}"
+    return Row(str(search.kind), False, f"{detail}: {worst.claim} is false; {confirm(search, worst)}{where}")
 
 
-def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, disk.Json]]:
-    """What `replay` prints on the stream, in words, and the settings that it was played with."""
-    kind, learner = search.kind, search.learner(finding.candidate)
+def confirm(search: Search, finding: Finding) -> str:
+    """What `replay` prints on the stream, in words."""
     printed = replay(
         finding.candidate.rounds(search.labels),
-        policy=search.parts.policy(),
-        loss=search.loss(),
-        learner=learner,
-        solver=search.solver(),
-        memory=kind.memory,
+        policy=search.policy,
+        loss=search.loss,
+        learner=search.learner(finding.candidate),
+        solver=search.solver,
+        memory=search.kind.memory,
         comparator="last",
     ).certificate
+    return f"replay prints regret {printed.regret:.6g} and bound {printed.bound:.6g}"
+
+
+def save(search: Search, finding: Finding, out: Path) -> Path:
+    """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
+    kind, learner = search.kind, search.learner(finding.candidate)
     name, options = SOLVING[kind.solver]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings: dict[str, disk.Json] = {
@@ -296,44 +294,40 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, disk.Json]
         "memory": kind.memory,
         "own": kind.parts,
     }
-    return f"replay prints regret {printed.regret:.6g} and bound {printed.bound:.6g}", settings
-
-
-def save(search: Search, finding: Finding, settings: Mapping[str, disk.Json], out: Path) -> Path:
-    """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
     rounds = finding.candidate.rounds(search.labels)
-    file = out / f"{re.sub('(, |[ :])', '-', str(finding.kind))}-{finding.seed}.npz"
+    file = out / f"{re.sub('(, |[ :])', '-', str(kind))}-{finding.seed}.npz"
     inputs, targets = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
     disk.write_npz(file, {"X": inputs, "Y": targets, "sizes": np.array([len(x) for x, _ in rounds])})
     disk.write_file(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
     return file
 
 
-class Search:
-    """The search within one kind of game; `learners` and `parts` take the place of shipped ones."""
+class Samples(NamedTuple):
+    """All samples of p streams, their weights in the sum of losses, and the largest norms of comparators."""
 
-    def __init__(self, kind: Kind, learners: tuple[Make, ...] | None = None, parts: Parts | None = None):
-        self.kind, self.shape = kind, SHAPES[kind.family]
-        self.learners = FAMILIES[kind.family] if learners is None else learners
-        self.labels, self.parts = kind.loss == "cross-entropy", Parts() if parts is None else parts
-        self.outputs = 2 if self.labels else 1
+    rows: Float64[np.ndarray, "p n d"]
+    answers: Float64[np.ndarray, "p n"]
+    weights: Float64[np.ndarray, "p n"]
+    radii: Float64[np.ndarray, " p"]
+
+
+class Search:
+    """The search within one kind of game, for the shipped learners of its family or for others."""
+
+    def __init__(self, kind: Kind, learners: tuple[Make, ...] = ()):
+        self.kind, self.shape, self.labels = kind, SHAPES[kind.family], kind.loss == "cross-entropy"
+        self.learners = learners or FAMILIES[kind.family]
+        self.policy: Policy = Linear()
+        self.loss: Loss = LOSSES.resolve(kind.loss)
+        name, options = SOLVING[kind.solver]
+        self.solver: str | AnySolver = name if name == "auto" else SOLVERS.maker(name)(**options)
         self._program: Callable[[Game, Batch], dict[str, Array]] | None = None
 
     def learner(self, candidate: Candidate) -> Learner:
+        """The learner with the candidate's numbers."""
         step, radius = (float(10.0**number) for number in candidate.numbers[:2])
         start, limit = int(candidate.numbers[2]), radius if self.kind.ball else None
-        shipped = self.learners[candidate.learner](step, start, limit)
-        return shipped if self.parts.learner is None else self.parts.learner(shipped)
-
-    def loss(self) -> Loss:
-        shipped = LOSSES.resolve(self.kind.loss)
-        return shipped if self.parts.loss is None else self.parts.loss(shipped)
-
-    def solver(self) -> str | AnySolver:
-        if self.parts.solver is not None:
-            return self.parts.solver()
-        name, options = SOLVING[self.kind.solver]
-        return name if name == "auto" else SOLVERS.maker(name)(**options)
+        return self.learners[candidate.learner](step, start, limit)
 
     def game(self, candidate: Candidate) -> Game:
         """The game that `replay` would play with these settings."""
@@ -341,8 +335,8 @@ class Search:
         if self.kind.memory != "all":
             learner = around_mean(learner)
         learner = dataclasses.replace(learner, name="")  # the name would select another program
-        zero = jnp.zeros((self.shape[2], self.outputs))
-        return make_game(self.parts.policy(), self.loss(), learner, self.solver(), zero)
+        zero = jnp.zeros((self.shape[2], 2 if self.labels else 1))
+        return make_game(self.policy, self.loss, learner, self.solver, zero)
 
     @property
     def uncertified(self) -> str:
@@ -383,22 +377,26 @@ class Search:
         return change(parents[int(first)], other, rng, self.labels, len(self.learners))
 
     def scores(self, crowd: list[Candidate], goal: str = "bound") -> Float64[np.ndarray, " p"]:
-        """How far each candidate is on the way to a regret beyond the claim `goal`, by our own comparator."""
-        (rows, answers, weights), claims, limit = self._claims(crowd)
-        comparator = into(limit, _difference(claims["comparator"]))
-        least = total(self.kind.loss, rows, answers, weights, comparator)
+        """How far each candidate is on the way to a regret beyond the claim `goal`."""
+        samples, claims = self._claims(crowd)
+        least = total(self.kind.loss, *samples[:3], claims["comparator"])
         return excess(claims, goal if goal in claims else "bound", least, 0.0)
 
     def judge(self, candidate: Candidate) -> tuple[float, str]:
-        """By how much a candidate exceeds its worst claim, by SciPy's comparator, and which claim that is."""
-        data, claims, limit = self._claims([candidate])
-        rows, answers, weights = (part[0] for part in data)
-        start = into(limit, _difference(claims["comparator"]))[0]
-        least, _ = least_by_scipy(self.kind.loss, rows, answers, weights, float(limit[0]), start)
-        made, found = [name for name in CLAIMS if name in claims], np.array([least])
-        worst = {name: float(excess(claims, name, found, 1e-3)[0]) for name in made}
+        """By how much a candidate exceeds its worst claim, and which claim that is."""
+        samples, claims = self._claims([candidate])
+        least = self.least(samples, claims["comparator"])
+        made = [name for name in CLAIMS if name in claims]
+        worst = {name: float(excess(claims, name, least, 1e-3)[0]) for name in made}
         claim = max(worst, key=lambda name: worst[name])
         return worst[claim], claim
+
+    def least(self, samples: Samples, comparator: Float64[np.ndarray, "p d"]) -> Float64[np.ndarray, " p"]:
+        """What the end of a restart is judged against: the losses of comparators that SciPy finds, at most
+        those of the library's.
+        """
+        columns = zip(*samples, comparator, strict=True)
+        return np.array([least_by_scipy(self.kind.loss, *each)[0] for each in columns])
 
     def _play(self, crowd: list[Candidate]) -> dict[str, np.ndarray]:
         """What the library says: iterates, its comparator, the last row of its ledger."""
@@ -417,11 +415,9 @@ class Search:
         played = {name: np.asarray(value)[:count] for name, value in played.items()}
         return played | {"silent": contradictory(*(played[name] for name in CLAIMS))}
 
-    def _claims(
-        self, crowd: list[Candidate]
-    ) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray], np.ndarray]:
-        """All samples of each candidate with their weights in the sum of losses; what the library claims, and
-        the loss of its iterates, counted here; the norm up to which comparators of `_difference` count.
+    def _claims(self, crowd: list[Candidate]) -> tuple[Samples, dict[str, np.ndarray]]:
+        """What the library claims of each candidate, the loss of its iterates, counted here, and its
+        comparator as a vector that counts.
         """
         inputs, answers, _, weights = _stacked(crowd)
         rows = inputs.reshape(len(crowd), -1, inputs.shape[-1])
@@ -432,8 +428,9 @@ class Search:
         claims["cost"] = np.sum(weights * sample_losses(self.kind.loss, outputs, answers), axis=1)
         radii = [self.learner(candidate).radius for candidate in crowd]
         limit = np.array([np.inf if radius is None else float(radius) for radius in radii])
-        limit = np.fmin(limit, claims.get("norm", np.inf))
-        return (rows, answers, weights), claims, limit * (np.sqrt(2.0) if self.labels else 1.0)
+        limit = np.fmin(limit, claims.get("norm", np.inf)) * (np.sqrt(2.0) if self.labels else 1.0)
+        claims["comparator"] = into(limit, _difference(claims["comparator"]))
+        return Samples(rows, answers, weights, limit), claims
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, int, int], labels: bool, learners: int) -> Candidate:
@@ -569,113 +566,3 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
     share = np.where(claims["cost"] < 1e100, share, -np.inf)  # a learner that left the numbers' range
     share = np.where(claims.get("silent", False), -np.inf, share)
     return share if floor else np.where(size < 1e-8 * claims["cost"], -1.0, share)
-
-
-def sample_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The loss of the answer z to y, elementwise; for cross-entropy z = o₁ − o₀ and y is the share of 1.
-
-    >>> sample_losses("huber", np.array([0.5, 3.0]), np.zeros(2)).tolist()
-    [0.125, 2.5]
-    """
-    if loss == "cross-entropy":
-        # Not log(1 + e^z) − y z, which cancels for large z.
-        return y * np.logaddexp(0.0, -z) + (1.0 - y) * np.logaddexp(0.0, z)
-    error = np.abs(z - y)
-    if loss == "squared":
-        return error**2
-    return error if loss == "absolute" else np.where(error <= 1, 0.5 * error**2, error - 0.5)
-
-
-def slopes(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The derivative of `sample_losses` by z."""
-    if loss == "cross-entropy":
-        return 0.5 * (1.0 + np.tanh(0.5 * z)) - y
-    if loss == "squared":
-        return 2.0 * (z - y)
-    return np.sign(z - y) if loss == "absolute" else np.clip(z - y, -1.0, 1.0)
-
-
-def total(loss: str, rows: np.ndarray, y: np.ndarray, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """``Σ_i weights_i loss(x_iᵀw, y_i)``: rows (…, n, d), y and weights (…, n), w (…, d)."""
-    return np.sum(weights * sample_losses(loss, np.einsum("...nd,...d->...n", rows, w), y), axis=-1)
-
-
-def into(radius: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """w, or the nearest point of the ball, a last digit inside."""
-    size = np.linalg.norm(w, axis=-1, keepdims=True)
-    limit = np.asarray(radius)[..., None] * (1 - 1e-15)
-    outside = size > limit
-    return w * np.where(outside, limit / np.where(outside, size, 1.0), 1.0)
-
-
-def least_by_scipy(
-    loss: str, X: np.ndarray, y: np.ndarray, weights: np.ndarray, radius: float, start: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """The least `total` over ``||w|| ≤ radius`` that SciPy finds for X (n, d), and where, (d,): by a linear
-    program, BFGS, or SLSQP on the ball; no more than at `start`.
-
-    All but the ball are solved in an orthonormal basis of the features, so that their scales do not matter.
-    """
-    used = weights > 0
-    rows, y, weights = X[used], y[used], weights[used]
-    left, size, right = np.linalg.svd(rows, full_matrices=False)
-    rank = size > 1e-15 * size[0] if size[0] > 0 else np.zeros(len(size), bool)
-    basis, back = left[:, rank], right[rank].T / size[rank]
-    tried = [start]
-    if loss == "absolute":
-        tried.append(back @ _linear_program(basis, y, weights))
-    elif loss != "squared" and rank.any():
-
-        def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
-            z = basis @ v
-            return float(weights @ sample_losses(loss, z, y)), basis.T @ (weights * slopes(loss, z, y))
-
-        first = (right[rank] @ start) * size[rank]
-        tried.append(back @ optimize.minimize(value_and_slope, first, jac=True, method="BFGS", tol=1e-12).x)
-    else:
-        tried.append(back @ (np.linalg.lstsq(basis * np.sqrt(weights)[:, None], y * np.sqrt(weights))[0]))
-    if np.isfinite(radius):
-        tried.append(_on_ball(loss, rows, y, weights, radius, into(np.asarray(radius), start)))
-    inside = [into(np.asarray(radius), w) for w in tried if np.isfinite(w).all()]
-    values = [float(total(loss, rows, y, weights, w)) for w in inside]
-    best = int(np.argmin(values))
-    return values[best], inside[best]
-
-
-def _linear_program(rows: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    n, d = rows.shape
-    cost = np.concatenate([np.zeros(d), weights, weights])
-    equal = np.hstack([rows, np.eye(n), -np.eye(n)])
-    bounds = [(None, None)] * d + [(0, None)] * (2 * n)
-    least = optimize.linprog(cost, A_eq=equal, b_eq=y, bounds=bounds, method="highs").x
-    return np.full(d, np.nan) if least is None else least[:d]
-
-
-def _on_ball(
-    loss: str, rows: np.ndarray, y: np.ndarray, weights: np.ndarray, radius: float, start: np.ndarray
-) -> np.ndarray:
-    """SLSQP; the absolute loss in its smooth form, with slacks s ≥ |Xw − y| behind the parameters."""
-    n, d = rows.shape
-
-    def room(v: np.ndarray) -> float:
-        return float(radius**2 - v[:d] @ v[:d])
-
-    def value(v: np.ndarray) -> float:
-        return float(weights @ (v[d:] if loss == "absolute" else sample_losses(loss, rows @ v, y)))
-
-    def gradient(v: np.ndarray) -> np.ndarray:
-        if loss == "absolute":
-            return np.concatenate([np.zeros(d), weights])
-        return rows.T @ (weights * slopes(loss, rows @ v, y))
-
-    inside: list[dict[str, str | Callable[[np.ndarray], np.ndarray | float]]] = [
-        {"type": "ineq", "fun": room, "jac": lambda v: np.concatenate([-2 * v[:d], np.zeros(len(v) - d)])}
-    ]
-    if loss == "absolute":
-        sides = np.block([[-rows, np.eye(n)], [rows, np.eye(n)]])
-        right = np.concatenate([-y, y])
-        inside.append({"type": "ineq", "fun": lambda v: sides @ v - right, "jac": lambda v: sides})
-        start = np.concatenate([start, np.abs(rows @ start - y)])
-    options = {"ftol": 1e-15, "maxiter": 300 if loss == "absolute" else 200}
-    least = optimize.minimize(value, start, jac=gradient, constraints=inside, method="SLSQP", options=options)
-    return least.x[:d]

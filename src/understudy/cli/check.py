@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 from ..errors import UserError
 from ..progress import stages
 from ..report import tables
-from ..spec import OPTIONS
+from ..spec import OPTIONS, registries
 from .options import Folder, Name, Options
 
 if TYPE_CHECKING:
@@ -86,57 +86,24 @@ class CheckCertificate(Options, settings=OPTIONS["learner"]):
     """Write the streams on which a claim is false to this folder, as `understudy replay` reads them."""
 
 
-def learner(options: CheckLearner) -> int:
-    """0 when the learner passes every check, else 1."""
-    from .. import checks
-    from ..learners import LEARNERS
+def _suite(kind: str) -> Callable[[Options], int]:
+    """The command of one kind of part: 0 when the part passes every check, else 1."""
 
-    part = LEARNERS.make(options.learner, options.given())
-    return _show_report(options.learner, functools.partial(checks.learner, part))
+    def run(options: Options) -> int:
+        from .. import checks
 
+        name = part = getattr(options, kind)
+        if kind in ("learner", "solver"):  # made here, as `train` makes it
+            part = registries()[kind].make(name, options.given())
+        around = (options.env,) if isinstance(options, CheckExpert) else ()
+        return _show_report(name, functools.partial(getattr(checks, kind), part, *around))
 
-def solver(options: CheckSolver) -> int:
-    """0 when the solver passes every check, else 1."""
-    from .. import checks
-    from ..solvers import SOLVERS
-
-    part = SOLVERS.make(options.solver, {})
-    return _show_report(options.solver, functools.partial(checks.solver, part))
+    return run
 
 
-def policy(options: CheckPolicy) -> int:
-    """0 when the policy passes every check, else 1."""
-    from .. import checks
-
-    return _show_report(options.policy, functools.partial(checks.policy, options.policy))
-
-
-def loss(options: CheckLoss) -> int:
-    """0 when the loss passes every check, else 1."""
-    from .. import checks
-
-    return _show_report(options.loss, functools.partial(checks.loss, options.loss))
-
-
-def ask(options: CheckAsk) -> int:
-    """0 when the ask rule passes every check, else 1."""
-    from .. import checks
-
-    return _show_report(options.ask, functools.partial(checks.ask, options.ask))
-
-
-def env(options: CheckEnv) -> int:
-    """0 when the environment passes every check, else 1."""
-    from .. import checks
-
-    return _show_report(options.env, functools.partial(checks.env, options.env))
-
-
-def expert(options: CheckExpert) -> int:
-    """0 when the expert passes every check, else 1."""
-    from .. import checks
-
-    return _show_report(options.expert, functools.partial(checks.expert, options.expert, options.env))
+learner, solver, policy, loss, ask, env, expert = map(
+    _suite, ("learner", "solver", "policy", "loss", "ask", "env", "expert")
+)
 
 
 def certificate(options: CheckCertificate) -> int:

@@ -65,13 +65,18 @@ def run(options: Replay) -> int:
     """Plays the stream, prints the outcome and, where asked, writes the folder."""
     from .. import replay
     from ..learners import LEARNERS
+    from ..solvers import SOLVERS
 
     disk.refuse_taken(options.out)
     if options.keep_iterates and options.out is None:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
-    solver, tolerance, most, batch = _solver(options)
+    limits = {name: getattr(options, name) for name in ("tolerance", "max_iterations", "batch_size")}
+    solver: str | AnySolver = options.solver
+    if ":" in options.solver:  # one of the user's own is made with them
+        own = {name: value for name, value in limits.items() if value is not None}
+        solver, limits = SOLVERS.make(options.solver, own), {}
     with count_up(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
         result = replay(
             rounds,
@@ -83,9 +88,7 @@ def run(options: Replay) -> int:
             memory=options.memory,
             progress=lambda done, row: update(done),
             solver=solver,
-            tolerance=tolerance,
-            max_iterations=most,
-            batch_size=batch,
+            **limits,
         )
     outcome = _outcome(options, result)
     if options.out is not None:
@@ -104,21 +107,6 @@ def _policy(options: Replay) -> str | Policy:
     if options.policy != "linear":
         raise UserError(f"bias: the policy {options.policy!r} does not take --bias; linear does.")
     return Linear(bias=True)
-
-
-def _solver(options: Replay) -> tuple[str | AnySolver, float | None, int | None, int | None]:
-    """The solver, tolerance, most iterations and batch size; a `module:name` is made with them."""
-    from ..solvers import SOLVERS
-
-    given = {
-        "tolerance": options.tolerance,
-        "max_iterations": options.max_iterations,
-        "batch_size": options.batch_size,
-    }
-    if ":" not in options.solver:
-        return options.solver, options.tolerance, options.max_iterations, options.batch_size
-    own = SOLVERS.make(options.solver, {name: value for name, value in given.items() if value is not None})
-    return own, None, None, None
 
 
 def _outcome(options: Replay, result: Result) -> dict[str, disk.Json]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -73,20 +73,8 @@ SHOWN = 40
 """Most settings that are printed; all are in summary.csv."""
 
 
-class Where(TypedDict):
-    """Where runs are played."""
-
-    engine: str
-    workers: int | None
-    shard: int | None
-    retry_failed: bool
-
-
-class How(Where):
-    address: str | None
-    retries: int
-    sinks: tuple[str, ...]
-    keep: str | None
+WHERE, HOW = ("engine", "workers", "shard", "retry_failed"), ("address", "retries", "keep")
+"""Options that a plan takes, and those that running takes beside them."""
 
 
 def run(options: Sweep) -> int:
@@ -101,12 +89,7 @@ def run(options: Sweep) -> int:
     check_keep(options.keep, options.out)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
-    where: Where = {
-        "engine": options.engine,
-        "workers": options.workers,
-        "shard": options.shard,
-        "retry_failed": options.retry_failed,
-    }
+    where: dict[str, Any] = {name: getattr(options, name) for name in WHERE}
     with stages() as show:
         if tuning:
             planned = plans(study, out=options.out, **tuning, **where, progress=show)
@@ -119,19 +102,17 @@ def run(options: Sweep) -> int:
         tables.json_line({title: {k: getattr(each, k) for k in told} for title, each in planned.items()})
         return 0
     began = time.perf_counter()
-    how: How = {
-        **where,
-        "address": options.address,
-        "retries": options.retries,
-        "sinks": options.sink,
-        "keep": options.keep,
-    }
+    how = where | {name: getattr(options, name) for name in HOW}
     ended = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
     with interruptible(lambda: ended), stages() as show:
         if tuning:
-            done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)
+            done: Results | Tuned = tune(
+                study, out=options.out, **tuning, **how, sinks=options.sink, progress=show
+            )
         else:
-            done = run_study(study, options.out, **how, progress=lambda d, t: show("rounds", d, t))
+            done = run_study(
+                study, options.out, **how, sinks=options.sink, progress=lambda d, t: show("rounds", d, t)
+            )
     full = done.full if isinstance(done, Tuned) else done
     _show(study, done)
     failed = full.failed

@@ -8,11 +8,11 @@ and a game can be replayed from its seed and its actions.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import gymnasium as gym
 import numpy as np
@@ -33,70 +33,43 @@ if TYPE_CHECKING:
     """Observation, reward, terminated, truncated and info."""
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How the screen becomes an observation; the defaults are what the shipped experts expect.
-
-    stack: frames in an observation; frame_skip: frames an action lasts (the last two are max-pooled); size:
-    height and width; sticky: probability that a frame repeats the last action; noop_max: up to so many random
-    no-ops at the start; fire_reset: press fire at the start where the game has it; full_actions: all 18
-    actions instead of the game's own; episodic_life: a lost life ends the episode; clip_rewards: keep their
-    signs only; max_frames: a game's limit.
-    """
-
-    stack: int = 4
-    frame_skip: int = 4
-    size: int = 84
-    sticky: float = 0.0
-    noop_max: int = 30
-    fire_reset: bool = True
-    full_actions: bool = False
-    episodic_life: bool = False
-    clip_rewards: bool = False
-    max_frames: int = 108_000
-
-    def __post_init__(self):
-        limits = {"stack": 1, "frame_skip": 1, "size": 36, "noop_max": 0, "max_frames": 1}
-        for name, least in limits.items():
-            check_int(name, getattr(self, name), least)
-        sticky = self.sticky
-        if isinstance(sticky, bool) or not isinstance(sticky, (int, float)) or not 0 <= sticky <= 1:
-            raise UserError(f"sticky: {sticky!r} is not accepted; it is a probability, a number in [0, 1].")
-        for name in ("fire_reset", "full_actions", "episodic_life", "clip_rewards"):
-            if not isinstance(getattr(self, name), bool):
-                raise UserError(f"{name}: {getattr(self, name)!r} is neither True nor False.")
-
-    def keywords(self) -> dict[str, int | float | bool]:
-        """The same in ALE's words; nothing is left to its defaults."""
-        return {
-            "stack_num": int(self.stack),
-            "frameskip": int(self.frame_skip),
-            "img_height": int(self.size),
-            "img_width": int(self.size),
-            "grayscale": True,
-            "maxpool": True,
-            "repeat_action_probability": float(self.sticky),
-            "noop_max": int(self.noop_max),
-            "use_fire_reset": self.fire_reset,
-            "full_action_space": self.full_actions,
-            "episodic_life": self.episodic_life,
-            "life_loss_info": False,
-            "reward_clipping": self.clip_rewards,
-            "max_num_frames_per_episode": int(self.max_frames),
-        }
+SETTINGS: dict[str, tuple[int | float | bool, int, tuple[str, ...]]] = {
+    "stack": (4, 1, ("stack_num",)),  # frames in an observation
+    "frame_skip": (4, 1, ("frameskip",)),  # frames an action lasts; the last two are max-pooled
+    "size": (84, 36, ("img_height", "img_width")),
+    "sticky": (0.0, 0, ("repeat_action_probability",)),  # that a frame repeats the last action
+    "noop_max": (30, 0, ("noop_max",)),  # up to so many random no-ops at the start
+    "fire_reset": (True, 0, ("use_fire_reset",)),  # press fire at the start where the game has it
+    "full_actions": (False, 0, ("full_action_space",)),  # all 18 actions instead of the game's own
+    "episodic_life": (False, 0, ("episodic_life",)),  # a lost life ends the episode
+    "clip_rewards": (False, 0, ("reward_clipping",)),  # keep their signs only
+    "max_frames": (108_000, 1, ("max_num_frames_per_episode",)),  # a game's limit
+}
+"""How the screen becomes an observation: the default, which the shipped experts expect, the least of a whole
+number, and what ALE calls it."""
 
 
-def settings(given: Mapping[str, Any] | None = None) -> Settings:
-    """Settings from a mapping of some of them; one that does not exist is refused with the nearest that does.
+def settings(given: Mapping[str, Setting] | None = None) -> dict[str, int | float | bool]:
+    """ALE's keywords for some settings and the defaults of the others; nothing is left to ALE's own. One that
+    does not exist is refused with the nearest that does.
 
-    >>> settings({"sticky": 0.25}).sticky
+    >>> settings({"sticky": 0.25})["repeat_action_probability"]
     0.25
     """
-    names = [field.name for field in dataclasses.fields(Settings)]
-    for name in given or {}:
-        check_name("env_kwargs: Atari has no such setting", name, names)
-    return Settings(**dict(given or {}))
+    chosen = {name: default for name, (default, _, _) in SETTINGS.items()}
+    for name, value in (given or {}).items():
+        check_name("env_kwargs: Atari has no such setting", name, SETTINGS)
+        default, least, _ = SETTINGS[name]
+        if isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise UserError(f"{name}: {value!r} is neither True nor False.")
+        elif isinstance(default, int):
+            value = check_int(name, value, least)
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise UserError(f"{name}: {value!r} is not accepted; it is a probability, a number in [0, 1].")
+        chosen[name] = type(default)(value)
+    named = {theirs: chosen[name] for name, (_, _, names) in SETTINGS.items() for theirs in names}
+    return {"grayscale": True, "maxpool": True, "life_loss_info": False, **named}
 
 
 def _ale() -> tuple[ModuleType, ModuleType]:
@@ -154,41 +127,32 @@ def game(name: str) -> str:
 def title(name: str) -> str:
     """A game as ALE's ids spell it.
 
-    >>> title("ms_pacman")
-    'MsPacman'
+    >>> title("ms_pacman"), title("tic_tac_toe_3d")
+    ('MsPacman', 'TicTacToe3D')
     """
     return name.title().replace("_", "")
 
 
-def env_id(name: str) -> str:
-    """The id that cards of experts use, which is ALE's own.
-
-    >>> env_id("pong"), env_id("tic_tac_toe_3d")
-    ('ALE/Pong-v5', 'ALE/TicTacToe3D-v5')
-    """
-    return f"ALE/{title(game(name))}-v5"
-
-
 @final
 class AtariEnv(gym.Env):
-    """One game as a Gymnasium environment, on the same native vector environment (of one).
+    """One game as a Gymnasium environment, on the same native vector environment (of one), with ALE's
+    keywords (see `settings`).
 
     `render` gives the newest frame, as it is seen, in RGB.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (Gymnasium's own convention)
 
-    def __init__(self, name: str, made: Settings | None = None, *, render_mode: str | None = None):
-        self.game, self.settings, self.render_mode = game(name), made or Settings(), render_mode
-        how = {"num_envs": 1, "num_threads": 1, **self.settings.keywords()}
+    def __init__(self, name: str, keywords: Mapping[str, float], *, render_mode: str | None = None):
+        self.render_mode = render_mode
         # Never used: a finished game is reset before its next step.
-        how["autoreset_mode"] = gym.vector.AutoresetMode.NEXT_STEP
+        how = {**keywords, "autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self._env = _ale()[1].AtariVectorEnv(game=self.game, **how)
+            self._env = _ale()[1].AtariVectorEnv(game=name, num_envs=1, num_threads=1, **how)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
-        self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
+        self._frame = np.zeros(self._env.single_observation_space.shape[1:], np.uint8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Json] | None = None
@@ -217,7 +181,7 @@ class AtariEnv(gym.Env):
         return observation
 
     def render(self) -> np.ndarray:
-        scale = max(1, math.ceil(336 / self.settings.size))
+        scale = max(1, math.ceil(336 / len(self._frame)))
         large = np.repeat(np.repeat(self._frame, scale, axis=0), scale, axis=1)
         return np.repeat(large[:, :, None], 3, axis=2)
 
@@ -231,10 +195,5 @@ def _single(infos: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def atari_maker(name: str, env_kwargs: Mapping[str, Setting] | None = None) -> Maker:
     """How to make one game as often as needed, under the id that experts' cards use."""
-    made = settings(env_kwargs)
-    spelled = env_id(name)
-
-    def make(**keywords: str | None) -> AtariEnv:
-        return AtariEnv(spelled, made, **keywords)
-
-    return Maker(spelled, make, True)
+    keywords, spelled = settings(env_kwargs), game(name)
+    return Maker(f"ALE/{title(spelled)}-v5", functools.partial(AtariEnv, spelled, keywords), True)

@@ -168,7 +168,7 @@ class WithInfos(gym.Wrapper):
         return self._beside(seen, info), info
 
     def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Nested]]:
-        seen, reward, terminated, truncated, info = _five(self.env.step(action))
+        seen, reward, terminated, truncated, info = _values("step", self.env.step(action))
         return self._beside(seen, info), reward, terminated, truncated, info
 
     def _beside(self, seen: Any, info: Info) -> dict[str, Nested]:
@@ -324,7 +324,7 @@ class GymnasiumVector:
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
         for slot, seed in zip(slots, seeds, strict=True):
             try:
-                seen, info = _two(self._envs[slot].reset(seed=int(seed)))
+                seen, info = _values("reset", self._envs[slot].reset(seed=int(seed)))
                 self._show(slot, seen, info)
             except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
@@ -347,7 +347,7 @@ class GymnasiumVector:
         for i, slot in enumerate(slots.tolist()):
             try:
                 made = envs[i].receive() if ahead else envs[i].step(actions[i])
-                seen, rewards[i], ended[0, i], ended[1, i], info = _five(made)
+                seen, rewards[i], ended[0, i], ended[1, i], info = _values("step", made)
                 self._show(slot, seen, info)
             except Exception as error:
                 self.broken[slot], rewards[i] = error, np.nan
@@ -360,26 +360,21 @@ class GymnasiumVector:
             env.close()
 
 
-def _five(made: Any) -> tuple[Nested, SupportsFloat, bool, bool, dict[str, Nested]]:
-    """What a step returned, which must be Gymnasium's five values."""
-    if isinstance(made, tuple) and len(made) == 5:
-        return made
-    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
-    old = ", as the old gym did" if isinstance(made, tuple) and len(made) == 4 else ""
-    raise UserError(
-        f"environment: its step returned {count}{old}, and Gymnasium's step returns five: "
-        "observation, reward, terminated, truncated, info."
-    )
+RETURNS = {
+    "reset": (2, "two: observation, info"),
+    "step": (5, "five: observation, reward, terminated, truncated, info"),
+}
 
 
-def _two(made: Any) -> tuple[Nested, Info]:
-    """What a reset returned, which must be Gymnasium's two values."""
-    if isinstance(made, tuple) and len(made) == 2:
+def _values(method: str, made: Any) -> Any:
+    """What a reset or a step returned, which must be Gymnasium's values."""
+    count, names = RETURNS[method]
+    if isinstance(made, tuple) and len(made) == count:
         return made
-    count = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
-    raise UserError(
-        f"environment: its reset returned {count}, and Gymnasium's reset returns two: observation, info."
-    )
+    values = f"{len(made)} values" if isinstance(made, tuple) else kind_of(made)
+    old = ", as the old gym did" if method == "step" and values == "4 values" else ""
+    told = f"its {method} returned {values}{old}, and Gymnasium's {method} returns {names}"
+    raise UserError(f"environment: {told}.")
 
 
 def _fit(seen: Any, space: Space) -> None:

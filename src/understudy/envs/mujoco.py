@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from gymnasium.envs.mujoco.walker2d_v5 import Walker2dEnv
 
     from ..nested import Nested
-    from .gymnasium import Env
+    from .gymnasium import Env, Steps
 
-    Judged = tuple[np.floating | float, bool]
+    Pay = np.floating | float
+    Judged = tuple[Pay, bool]
     """A reward, and whether the episode has terminated."""
     Runner = HalfCheetahEnv | SwimmerEnv
     Walker = HopperEnv | Walker2dEnv
@@ -241,10 +242,8 @@ def _judge_double_pendulum(
 
 _HALF_CHEETAH = Rules(_runner, _judge_runner)
 _SWIMMER = Rules(functools.partial(_runner, hidden=2), _judge_runner)
-_HOPPER, _HOPPER_V4 = (
-    Rules(_hopper, _judge_hopper),
-    Rules(_hopper, functools.partial(_judge_hopper, old=True)),
-)
+_HOPPER = Rules(_hopper, _judge_hopper)
+_HOPPER_V4 = Rules(_hopper, functools.partial(_judge_hopper, old=True))
 
 RULES: dict[tuple[str, str], Rules] = {
     ("half_cheetah_v4", "HalfCheetahEnv"): _HALF_CHEETAH,
@@ -327,9 +326,7 @@ class MujocoVector:
             return Observed(self._shown[slot : slot + 1].copy(), ())
         return Observed(self._shown[slots], ())
 
-    def step(
-        self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         actions = np.asarray(actions)
         if len(slots) == 1:
             [(reward, ended, late)] = self._simulate(slots, actions)
@@ -343,12 +340,10 @@ class MujocoVector:
         rewards, terminated, truncated = zip(*judged, strict=True)
         return np.array(rewards, float), np.array(terminated), np.array(truncated)
 
-    def _simulate(
-        self, slots: np.ndarray, actions: np.ndarray
-    ) -> list[tuple[np.floating | float, bool, bool]]:
+    def _simulate(self, slots: np.ndarray, actions: np.ndarray) -> list[tuple[Pay, bool, bool]]:
         """Reward, terminated and truncated of each of these slots."""
         env, rules, limit = self._inner, self._rules, self._limit
-        judged: list[tuple[np.floating | float, bool, bool]] = []
+        judged: list[tuple[Pay, bool, bool]] = []
         for slot, action in zip(slots.tolist(), actions, strict=True):
             data = self._data[slot]
             self._steps[slot] += 1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..disk import Json
     from ..nested import Nested, Space
     from ..policies.codecs import Slots
+    from .gymnasium import Steps
 
     Running = tuple[Any, Array]
     """A state of gymnax, and a key."""
@@ -374,9 +375,7 @@ class PureVector:
             self._seen = jax.device_get(self._state.observation)
         return Observed(jax.tree.map(lambda leaf: leaf[slots], self._seen), [{}] * len(slots))
 
-    def step(
-        self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         played = np.asarray(actions)
         played = played.astype(np.int32 if played.dtype.kind in "iu" else np.float32)
         self._state = self._step(self._state, *self._spread(slots, played))

@@ -130,16 +130,19 @@ MANY = 1_000_000
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 KINDS = {"bool", "float16", "float32", "float64", *INTEGERS}
 CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
-NUMBERS = dict(zip(range(0xCA, 0xD4), (f">{form}" for form in "fdBHIQbhiq"), strict=True))
-SIZED = {
-    **dict.fromkeys(range(0xC4, 0xC7), "bytes"),
-    **dict.fromkeys(range(0xC7, 0xCA), "extension"),
-    **dict.fromkeys(range(0xD9, 0xDC), "text"),
-    **dict.fromkeys((0xDC, 0xDD), "list"),
-    **dict.fromkeys((0xDE, 0xDF), "dict"),
+NUMBERS = dict(zip(range(0xCA, 0xD4), "fdBHIQbhiq", strict=True))
+SIZED: dict[int, tuple[str, int | str]] = {
+    **{0x80 + size: ("dict", size) for size in range(16)},
+    **{0x90 + size: ("list", size) for size in range(16)},
+    **{0xA0 + size: ("text", size) for size in range(32)},
+    **{0xC4 + i: ("bytes", form) for i, form in enumerate("BHI")},
+    **{0xC7 + i: ("extension", form) for i, form in enumerate("BHI")},
+    **{0xD4 + i: ("extension", 1 << i) for i in range(5)},
+    **{0xD9 + i: ("text", form) for i, form in enumerate("BHI")},
+    **{0xDC + i: ("list", form) for i, form in enumerate("HI")},
+    **{0xDE + i: ("dict", form) for i, form in enumerate("HI")},
 }
-"""What has its size before it, whose form is in `SIZES`."""
-SIZES = dict(zip(SIZED, (f">{form}" for form in "BHIBHIBHIHIHI"), strict=True))
+"""What has a size: the size itself, or the form of the number before it that says it."""
 
 
 def unpack(data: bytes, what: str) -> Value:
@@ -168,7 +171,7 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
     def number(self, form: str) -> int:
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+        return struct.unpack(f">{form}", self.take(struct.calcsize(form)))[0]
 
     def value(self, depth: int) -> Value:
         if depth > DEEP:
@@ -176,32 +179,25 @@ class _Reader:
         self.count += 1
         if self.count > MANY:
             raise UserError(f"{self.what}: holds more than {MANY:,} values, which no parameters do.")
-        kind = self.number(">B")
+        kind = self.number("B")
         if kind <= 0x7F or kind >= 0xE0:
             return kind if kind <= 0x7F else kind - 0x100
         if kind in CONSTANTS:
             return CONSTANTS[kind]
         if kind in NUMBERS:
             return self.number(NUMBERS[kind])
-        if kind in SIZED:
-            return self.sized(SIZED[kind], self.number(SIZES[kind]), depth)
-        if kind <= 0x9F:
-            return self.sized("dict" if kind <= 0x8F else "list", kind & 0x0F, depth)
-        if kind <= 0xBF:
-            return self.sized("text", kind & 0x1F, depth)
-        if 0xD4 <= kind <= 0xD8:
-            return self.sized("extension", 1 << (kind - 0xD4), depth)
-        raise UserError(f"{self.what}: is damaged or no msgpack (byte {kind:#x}).")
-
-    def sized(self, form: str, size: int, depth: int) -> Value:
-        if form == "list":
+        if kind not in SIZED:
+            raise UserError(f"{self.what}: is damaged or no msgpack (byte {kind:#x}).")
+        what, size = SIZED[kind]
+        size = self.number(size) if isinstance(size, str) else size
+        if what == "list":
             return [self.value(depth + 1) for _ in range(size)]
-        if form == "dict":
+        if what == "dict":
             return dict(self.pair(depth) for _ in range(size))
-        if form == "extension":
+        if what == "extension":
             return self.extension(size, depth)
         data = self.take(size)
-        return data if form == "bytes" else data.decode("utf-8", "replace")
+        return data if what == "bytes" else data.decode("utf-8", "replace")
 
     def pair(self, depth: int) -> tuple[str, Value]:
         key = self.value(depth + 1)
@@ -211,7 +207,7 @@ class _Reader:
 
     def extension(self, size: int, depth: int) -> np.ndarray:
         """flax's arrays (1), and numbers of NumPy (3): shape, type and bytes."""
-        code, inside = self.number(">b"), _Reader(self.take(size), self.what)
+        code, inside = self.number("b"), _Reader(self.take(size), self.what)
         if code not in (1, 3):
             raise UserError(f"{self.what}: holds an extension {code}, which is not accepted.")
         parts: Any = inside.value(max(depth + 1, DEEP - 2))  # lists in a list, and no extension again

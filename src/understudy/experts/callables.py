@@ -114,9 +114,8 @@ def from_callable(
         if takes_info is not None and infos is None:
             told = f"takes the environment's {takes_info}, which was not given to it"
             raise UserError(f"expert {name!r}: {told}.")
-        observations = copy_batch(
-            observations
-        )  # the policy learns from these; an expert may write to its own
+        # The policy learns from these; an expert may write to its own.
+        observations = copy_batch(observations)
         if many:
             return call(observations, **({takes_info: infos} if takes_info else {}))
         rows = range(batch_size(observations))

@@ -31,13 +31,14 @@ from ..policies import (
     NatureCNN,
     Network,
     Normaliser,
+    Observations,
     Params,
     Policy,
     Seen,
     TrainedPolicy,
     require_fit,
+    softmax,
 )
-from ..policies.acting import softmax
 from ..policies.mlp import ACTIVATIONS
 from . import Expert, Kind, resolve
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     from ..disk import Json
     from . import Infos, Nested, Source, Space
+
+    See = Callable[..., np.ndarray]
 
 
 def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
@@ -77,14 +80,8 @@ def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
     network = policy.network(distribution=soft)
-    expert = from_network(
-        network,
-        card,
-        kind="distribution" if soft else "action",
-        observation_space=policy.observations.space(),
-        action_space=policy.actions.space(),
-        pure=network.traced(policy.observations, policy.actions, distribution=soft),
-    )
+    pure = network.traced(policy.observations, policy.actions, distribution=soft)
+    expert = from_network(network, policy.observations.space(), policy.actions.space(), card, pure)
     if not policy.remembers:
         return expert
 
@@ -101,15 +98,10 @@ def from_policy(policy: TrainedPolicy, card: Mapping[str, Json]) -> Expert:
 
 
 def from_network(
-    network: Network,
-    card: Mapping[str, Json],
-    *,
-    kind: Kind,
-    observation_space: Space | None,
-    action_space: Space | None,
-    pure: Callable[..., Array] | None,
+    network: Network, seen: Space, acts: Space, card: Mapping[str, Json], pure: Callable[..., Array] | None
 ) -> Expert:
-    """The expert that answers with a network."""
+    """The expert that answers with a network: with distributions where its head is a softmax."""
+    kind: Kind = "distribution" if network.head is softmax else "action"
 
     def ask(observations: Nested, infos: Infos) -> np.ndarray:
         return network(observations)
@@ -118,8 +110,8 @@ def from_network(
         str(card.get("name", "expert")),
         ask=ask,
         kind=kind,
-        observation_space=observation_space,
-        action_space=action_space,
+        observation_space=seen,
+        action_space=acts,
         card={**card, "kind": kind},
         network=network,
         pure=pure,
@@ -143,8 +135,6 @@ def from_layers(
     Spaces that are None are taken from the layers. Where the network gives twice as many numbers as an action
     has, the first half is the mean and the second the deviation, which is left out.
     """
-    from .sb3.layout import flat_size, rows_of
-
     check_name("activation", activation, ACTIVATIONS)
     if not layers:
         raise UserError(f"{what}: holds no dense layer.")
@@ -177,8 +167,6 @@ def from_layers(
 
 def from_mlp(network: Network, seen: Space, acts: Space, card: Mapping[str, Json]) -> Expert:
     """The expert that answers with a network whose policy is an MLP, on an image network or not."""
-    from .sb3.layout import as_rows
-
     params, policy, soft = network.params, network.policy, network.head is softmax
     assert isinstance(policy, MLP)
     architecture = {
@@ -188,14 +176,41 @@ def from_mlp(network: Network, seen: Space, acts: Space, card: Mapping[str, Json
     }
     # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
     plain = soft or getattr(network.head, "__func__", None) is Actions.plays
-    return from_network(
-        network,
-        {**card, "architecture": architecture},
-        kind="distribution" if soft else "action",
-        observation_space=seen,
-        action_space=acts,
-        pure=network.traced(as_rows(seen), Actions.of(acts), distribution=soft) if plain else None,
-    )
+    pure = network.traced(as_rows(seen), Actions.of(acts), distribution=soft) if plain else None
+    return from_network(network, seen, acts, {**card, "architecture": architecture}, pure)
+
+
+def flat_size(space: Space, what: str) -> int:
+    """How many numbers an observation becomes: Discrete ones one-hot, others flattened."""
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        kind = type(space).__name__
+        raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
+    return Observations.of(space).width
+
+
+def rows_of(space: Space, single: bool, what: str) -> See:
+    """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
+    if not isinstance(space, spaces.Box):
+        return Observations.of(space).rows
+
+    def see(batch: Nested) -> np.ndarray:
+        x = np.asarray(batch)
+        if x.shape[1:] != space.shape:
+            raise unexpected_shape(x, space.shape, what)
+        x = x.reshape(len(x), -1)
+        return x.astype(np.float32, copy=False) if single else x
+
+    return see
+
+
+def as_rows(space: Space) -> Observations | None:
+    """What sees a space as `rows_of` does; None for images and for whole numbers in a Box."""
+    numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
+    return Observations.of(space) if numbers else None
+
+
+def unexpected_shape(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
+    return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
 
 
 def require_encoder(expert: Expert) -> Encoder:

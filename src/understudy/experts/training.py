@@ -30,29 +30,28 @@ import tomllib
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import jax
 import numpy as np
 from gymnasium import spaces
 
 from .. import disk
-from ..envs.gymnasium import Maker, derive, maker
+from ..envs.gymnasium import Maker, derive, maker, raise_broken, vector
 from ..errors import UserError, check_int, check_name, damaged, import_extra
 from ..machine import versions
 from ..policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
-from ..policies.mlp import Bounds
 from ..policies.trained import place
 from . import Expert, networks
 
 if TYPE_CHECKING:
-    Scope = dict[str, Any]
-    Step = Callable[[Scope, Scope], bool]
     from ..disk import Json
 
 _RECIPES = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text("utf-8"))
 Recipe: TypeAlias = dict[str, Any]
 """Settings of an algorithm: numbers, switches and lists of widths."""
+Model: TypeAlias = Any
+"""A model of SBX, which may be absent where types are checked."""
 RECIPES: dict[str, Recipe] = _RECIPES["algorithms"]
 FOR_ENVS: dict[str, dict[str, Recipe]] = _RECIPES["environments"]
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
@@ -93,29 +92,10 @@ def _check_setting(key: str, value: Any, usual: Json) -> None:
         raise UserError(f"settings: {key} = {value!r} is not {wanted}.")
 
 
-class Model(Protocol):
-    """A model of SBX, as far as it is read here."""
-
-    num_timesteps: int
-    _n_updates: int
-    policy: Any
-    env: Any
-    ent_coef_state: Any
-    replay_buffer: Any
-
-    def learn(self, total_timesteps: int, callback: Step, *, reset_num_timesteps: bool) -> Model: ...
-    def get_vec_normalize_env(self) -> Any: ...
-
-
 # SBX's models: made from a recipe, and turned into a policy with a card.
 
-TO_SBX = {
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
-    "gamma": "gamma",
-    "tau": "tau",
-    "learning_starts": "learning_starts",
-    "gae_lambda": "gae_lambda",
+SAME = ("learning_rate", "batch_size", "gamma", "tau", "learning_starts", "gae_lambda")
+RENAMED = {
     "rollout": "n_steps",
     "epochs": "n_epochs",
     "clip": "clip_range",
@@ -124,7 +104,7 @@ TO_SBX = {
     "exploration": "exploration_fraction",
     "final_exploration": "exploration_final_eps",
 }
-"""Settings that SBX has too, and what they are called there."""
+"""Settings that SBX has too: under the same name, and under another."""
 
 
 def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
@@ -143,7 +123,7 @@ def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
     venv = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
     if chosen.get("standardise"):
         venv = VecNormalize(venv, gamma=chosen["gamma"], clip_obs=CLIP)
-    options = {theirs: chosen[ours] for ours, theirs in TO_SBX.items() if ours in chosen}
+    options: Recipe = {RENAMED.get(key, key): chosen[key] for key in (*SAME, *RENAMED) if key in chosen}
     options["seed"] = seed
     if "widths" in chosen:
         options["policy_kwargs"] = {"net_arch": list(chosen["widths"])}
@@ -179,11 +159,9 @@ def extract(model: Model, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[s
     count = sum(name.startswith("Dense_") for name in layers) - (algo == "sac")
     dense = [layers[f"Dense_{i}"] for i in range(count)]
     params = [{"weight": np.asarray(each["kernel"]), "bias": np.asarray(each["bias"])} for each in dense]
-    bounds: Bounds = {}
+    policy = MLP([layer["bias"].size for layer in params[:-1]], "tanh" if algo == "ppo" else "relu")
     if isinstance(action, spaces.Box) and algo != "ppo":
-        bounds = {"head": "tanh", "low": tuple(action.low.tolist()), "high": tuple(action.high.tolist())}
-    widths = tuple(int(layer["bias"].size) for layer in params[:-1])
-    policy = MLP(widths=widths, activation="tanh" if algo == "ppo" else "relu", **bounds)
+        policy = dataclasses.replace(policy, head="tanh", low=action.low, high=action.high)
     observations, statistics = Observations.of(seen), model.get_vec_normalize_env()
     normaliser = Normaliser.identity(observations.width)
     if statistics is not None:
@@ -310,20 +288,15 @@ class Evaluated(NamedTuple):
 
 def play_episodes(expert: Expert, make: Maker, *, episodes: int, seed: int, number: int) -> np.ndarray:
     """Returns (episodes,) of an expert in episodes of their own, all under way side by side."""
-    envs = [make() for _ in range(episodes)]
-    seen = [env.reset(seed=derive(seed, "evaluate", number, i))[0] for i, env in enumerate(envs)]
-    returns, alive = np.zeros(episodes), list(range(episodes))
-    while alive:
-        actions = expert.act(np.stack([seen[i] for i in alive]))
-        going: list[int] = []
-        for i, action in zip(alive, actions, strict=True):
-            seen[i], reward, terminated, truncated, _ = envs[i].step(action)
-            returns[i] += float(reward)
-            if not (terminated or truncated):
-                going.append(i)
-        alive = going
-    for env in envs:
-        env.close()
+    env, returns, alive = vector(make, episodes), np.zeros(episodes), np.arange(episodes)
+    env.begin(alive, [derive(seed, "evaluate", number, i) for i in range(episodes)])
+    while len(alive):
+        raise_broken(env)
+        rewards, terminated, truncated = env.step(alive, expert.act(env.observe(alive).batch))
+        returns[alive] += rewards
+        alive = alive[~(terminated | truncated)]
+    raise_broken(env)
+    env.close()
     return returns
 
 
@@ -354,30 +327,29 @@ class Looks:
         self.curve.append(Evaluated(steps, seconds, float(returns.mean()), float(returns.std())))
         if self.best is None or math.isnan(self.best.mean) or self.curve[-1].mean > self.best.mean:
             self.best = self.curve[-1]
-            networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
+            self._write(policy, card, returns, "while training")
 
     def finish(self) -> None:
         """Measures the best network over 20 fresh episodes; the highest of many means is no fair estimate."""
         policy, card = TrainedPolicy.read(self.path, "expert")
         card = {name: card[name] for name in ("algorithm", "kind")}
         returns = self._play(policy, card, 20, 1_000_000)
-        networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
+        self._write(policy, card, returns, "after training, fresh episodes")
         checkpoint_of(self.path).unlink(missing_ok=True)
 
-    def _play(
-        self, policy: TrainedPolicy, card: Mapping[str, Json], episodes: int, number: int
-    ) -> np.ndarray:
+    def _play(self, policy: TrainedPolicy, card: dict[str, Json], episodes: int, number: int) -> np.ndarray:
         expert = networks.from_policy(policy, card)
         return play_episodes(expert, self.make, episodes=episodes, seed=self.seed, number=number)
 
-    def _about(self, returns: np.ndarray, when: str) -> dict[str, Json]:
+    def _write(self, policy: TrainedPolicy, card: dict[str, Json], returns: np.ndarray, when: str) -> None:
+        """Writes the expert, with what it was measured at on its card."""
         assert self.best is not None
         measured = {"mean": returns.mean(), "std": returns.std(), "lowest": returns.min()}
         returned: dict[str, Json] = {name: round(float(value), 1) for name, value in measured.items()}
         returned |= {"episodes": len(returns), "policy": "deterministic", "measured": when}
         settings = f"made with {self.env_kwargs}" if self.env_kwargs else "Gymnasium defaults"
         software = versions(("sbx-rl", "jax", "gymnasium", "mujoco")).items()
-        return {
+        card |= {
             "name": self.name,
             "environments": [self.make.name],
             "settings": f"{settings}; plays without exploration.",
@@ -390,6 +362,7 @@ class Looks:
                 "curve": [[row.steps, *(round(x, 1) for x in row[1:])] for row in self.curve],
             },
         }
+        networks.save(self.path, policy, card)
 
     def record(self) -> dict[str, Json]:
         """What a checkpoint has to say besides the arrays."""
@@ -483,7 +456,10 @@ def train(
         raise UserError(f"resume: there is no checkpoint {checkpoint_of(path)} to go on from.")
     if not resume and (path.exists() or checkpoint_of(path).exists()):
         raise UserError(f"out: {path} or its checkpoint exists; name another file, or resume it.")
-    with _restored_random_state(), _first_interrupt() as stopped:
+    with contextlib.ExitStack() as after, _first_interrupt() as stopped:
+        # SBX draws from NumPy's and Python's global generators; their owner gets them back as they were.
+        after.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
+        after.callback(random.setstate, random.getstate())
         model = build(algo, chosen, make, seed)
         looks = Looks(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
         if resume:
@@ -491,7 +467,7 @@ def train(
         done, reached = model.num_timesteps, False
         next_look = (done // every + 1) * every
 
-        def step(_locals: Scope, _globals: Scope) -> bool:
+        def step(*_: object) -> bool:
             nonlocal reached, next_look
             if progress is not None:
                 progress(model.num_timesteps, total, looks.curve)
@@ -518,17 +494,6 @@ def train(
             looks.finish()
         model.env.close()
     return Trained(networks.load(path), path, looks.curve, ended)
-
-
-@contextlib.contextmanager
-def _restored_random_state() -> Generator[None]:
-    """SBX draws from NumPy's and Python's global generators; their owner gets them back as they were."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
 
 
 @contextlib.contextmanager

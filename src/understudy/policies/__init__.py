@@ -34,9 +34,8 @@ POLICIES: Registry[Policy] = Registry(
 def from_config(config: Mapping[str, Json]) -> Policy:
     """The policy that `Policy.config()` described; fields that it does not have are left out."""
     name = config["policy"]
-    if (
-        not isinstance(name, str) or name not in POLICIES
-    ):  # never module:name, which would let a file choose what is imported
+    # Never module:name, which would let a file choose what is imported.
+    if not isinstance(name, str) or name not in POLICIES:
         raise unknown("policy", name, POLICIES.names())
     maker = POLICIES.maker(name)
     if not (isinstance(maker, type) and issubclass(maker, Policy)):

@@ -8,6 +8,7 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -79,7 +80,7 @@ def forward_rows(policy: Policy, params: Params) -> Forward:
     single = forward(policy, params)
     if type(policy) in (Linear, MLP, Committee):
         # A stack of products of one row, not one product: NumPy makes the same call for each.
-        return lambda x: single(x[:, None])[:, 0]
+        return lambda x: single(x) if len(x) == 1 else single(x[:, None])[:, 0]
     return lambda x: np.stack([single(row) for row in x])
 
 
@@ -306,6 +307,7 @@ Seen = Observations | Encoded | Recalled
 
 
 @final
+@dataclasses.dataclass(eq=False)
 class Network:
     """n observations in, n answers out.
 
@@ -318,19 +320,16 @@ class Network:
     array([[2., 6.]])
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        params: Params,
-        see: Callable[[Nested], np.ndarray],
-        head: Callable[[np.ndarray], np.ndarray],
-        normaliser: Normaliser | None = None,
-        encoder: Encoder | None = None,
-    ):
-        self.policy, self.params, self.see, self.head = policy, params, see, head
-        self.normaliser, self.encoder = normaliser, encoder
-        self._one, self._many = forward(policy, params), forward_rows(policy, params)
-        self._image = None if encoder is None else features(encoder.network, encoder.params)
+    policy: Policy
+    params: Params
+    see: Callable[[Nested], np.ndarray]
+    head: Callable[[np.ndarray], np.ndarray]
+    normaliser: Normaliser | None = None
+    encoder: Encoder | None = None
+
+    def __post_init__(self):
+        self._one, self._many = forward(self.policy, self.params), forward_rows(self.policy, self.params)
+        self._image = None if self.encoder is None else features(self.encoder.network, self.encoder.params)
 
     def inputs(self, observations: Nested) -> np.ndarray:
         """What the policy sees of n observations, with n in front."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..disk import Json
     from ..nested import Nested, Space
-    from .acting import Encoded, Seen
+    from .acting import Encoded
     from .base import Params
 
     Slots = Sequence[int] | np.ndarray
@@ -37,6 +37,8 @@ NUMPY: ModuleType = np
 JAX: ModuleType = jnp
 """The functions that both have: which of them a function calls is known when it runs."""
 NOTHING = np.zeros(0, np.int64)
+FEW = 40
+"""Numbers that Python adds more quickly than NumPy."""
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -108,8 +110,7 @@ class Observations:
             row = self.rows(np.asarray(observation)[None])[0]
         else:
             row = self._joined([np.asarray(part_at(observation, leaf.path))[None] for leaf in self.leaves])[0]
-        if row.dtype.kind == "f" and not np.isfinite(row).all():
-            raise not_finite(row)
+        require_finite(row[None])
         return row
 
     @overload
@@ -276,22 +277,20 @@ def as_array(value: Nested) -> Nested:
 
 def not_finite_rows(rows: np.ndarray) -> np.ndarray:
     """The numbers of rows (n, width) that hold a nan or an infinity."""
+    if rows.dtype.kind != "f":
+        return NOTHING
     # The sum of finite numbers is finite, or too large; then one looks closer.
-    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
+    total = np.add.reduce(rows, axis=None) if rows.size > FEW else sum(rows.ravel().tolist())
+    if math.isfinite(total) or np.isfinite(rows).all():
         return NOTHING
     return np.flatnonzero(~np.isfinite(rows).all(axis=1))
 
 
 def require_finite(rows: np.ndarray) -> None:
     """Refuses rows (n, width) that hold a nan or an infinity."""
-    for number in not_finite_rows(rows):
-        raise not_finite(rows[number])
-
-
-def not_finite(row: np.ndarray) -> UserError:
-    """The error of a row that holds a nan or an infinity."""
-    shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
-    return UserError(f"environment: the observation {shown} is not finite.")
+    for row in rows[not_finite_rows(rows)]:
+        shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
+        raise UserError(f"environment: the observation {shown} is not finite.")
 
 
 KINDS = ("box", "discrete", "multi")
@@ -395,8 +394,9 @@ class Actions:
 
     @functools.cached_property
     def _bounds(self) -> tuple[Any, Any]:
-        """The bounds in float64, which spares linear policies a conversion a step."""
-        return tuple(None if edge is None else edge.astype(np.float64) for edge in (self.low, self.high))  # type: ignore[return-value]
+        """The bounds as float64 rows (1, outputs): linear policies need no conversion and no broadcast."""
+        edges = (self.low, self.high)
+        return tuple(None if edge is None else edge.astype(np.float64)[None] for edge in edges)  # type: ignore[return-value]
 
     def spread(self, drawn: Numeric) -> Numeric:
         """Outputs (n, outputs) that `plays` makes random actions of, from uniform numbers from 0 to 1."""
@@ -591,12 +591,11 @@ class Recalled(Wrapped):
 
     def along(self, batch: Nested, begins: np.ndarray) -> np.ndarray:
         """The rows of observations in the order in which they were seen; `begins` (n,): of an episode."""
-        now, history, found = self.inner.rows(batch), History(self, slots=1), []
+        now, found = self.inner.rows(batch), list[np.ndarray]()
+        past = np.zeros((1, self.depth - 1, now.shape[1]), now.dtype)
         for row, begin in zip(now, begins, strict=True):
-            if begin:
-                history.begin([0])
-            found.append(history.see_rows([0], row[None]))
-            history.advance([0], found[-1])
+            found.append(self.join(row[None], past, np.array([begin or not found])))
+            past = self.past(found[-1])
         return np.concatenate(found)
 
     def config(self) -> dict[str, Json]:
@@ -613,18 +612,14 @@ class History:
     """What was seen in the episodes under way in some slots, and the rows made of it.
 
     `see` gives the rows of what the slots show now, as often as it is asked; `advance` goes on to the next
-    step. The last `keep` rows of every slot stay in `kept`, (slots, keep, width). For observations without a
-    past it does nothing but make rows.
+    step. The last `keep` rows of every slot stay in `kept`, (slots, keep, width).
     """
 
-    def __init__(self, observations: Seen, slots: int, *, keep: int = 0):
-        self.observations = observations
-        self._codec = observations if isinstance(observations, Recalled) else None
-        self._fresh = np.ones(slots, bool)
+    def __init__(self, observations: Recalled, slots: int, *, keep: int = 0):
+        self.observations, self._fresh = observations, np.ones(slots, bool)
         self.kept = np.zeros((slots, keep, observations.width), observations.dtype)
-        if self._codec is not None:
-            shape = slots, self._codec.depth - 1, self._codec.inner.width
-            self._past = np.zeros(shape, observations.dtype)
+        shape = slots, observations.depth - 1, observations.inner.width
+        self._past = np.zeros(shape, observations.dtype)
 
     def begin(self, slots: Slots) -> None:
         """The next rows of these slots begin episodes."""
@@ -632,19 +627,11 @@ class History:
 
     def see(self, slots: Slots, batch: Nested) -> np.ndarray:
         """The rows (n, width) of a batch of observations, one of each slot."""
-        if self._codec is None:
-            return self.observations.rows(batch)
-        return self.see_rows(slots, self._codec.inner.rows(batch))
-
-    def see_rows(self, slots: Slots, now: np.ndarray) -> np.ndarray:
-        """`see` for the rows that the inner observations made."""
-        assert self._codec is not None
-        return self._codec.join(now, self._past[slots], self._fresh[slots])
+        now = self.observations.inner.rows(batch)
+        return self.observations.join(now, self._past[slots], self._fresh[slots])
 
     def advance(self, slots: Slots, rows: np.ndarray) -> None:
         """These rows of these slots were acted on."""
-        if self._codec is None:
-            return
-        self._past[slots], self._fresh[slots] = self._codec.past(rows), False
+        self._past[slots], self._fresh[slots] = self.observations.past(rows), False
         if self.kept.shape[1]:
             self.kept[slots] = np.concatenate([self.kept[slots][:, 1:], rows[:, None]], axis=1)

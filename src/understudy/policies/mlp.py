@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -81,14 +81,6 @@ def several(widths: int | Iterable[int]) -> tuple[int, ...]:
 def edges(bounds: Sequence[float] | np.ndarray | None) -> tuple[float, ...] | None:
     """Bounds of actions as plain numbers, whatever sequence or array they are given as."""
     return None if bounds is None else tuple(np.ravel(bounds).astype(float).tolist())
-
-
-class Bounds(TypedDict, total=False):
-    """Options of `MLP` that bound its outputs."""
-
-    head: str
-    low: tuple[float, ...]
-    high: tuple[float, ...]
 
 
 class MLP(Policy):

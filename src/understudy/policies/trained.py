@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged, is_own
-from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
+from .acting import Actor, Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
 from .base import Params, Policy
 from .codecs import Actions, Normaliser, Observations, Recalled
 from .guest import Guest, Student, guest_of
@@ -136,23 +136,13 @@ class TrainedPolicy:
         """The raw outputs (n, k) for encoded rows (n, width) in the order in which they were seen in these
         slots (n,): a policy with memory carries its state from row to row of a slot.
         """
-        found, states = [], {}
-        empty = np.zeros((1, self.policy.memory), np.float32)
-        for row, slot in zip(rows, np.asarray(slots).tolist(), strict=True):
-            states[slot], outputs = self._stepped(row[None], states.get(slot, empty))
-            found.append(outputs[0])
-        return np.stack(found)
+        actor = Actor(self.policy, self.params, self.normaliser, 1 + int(np.max(slots)))
+        each = zip(rows, np.asarray(slots).tolist(), strict=True)
+        return np.concatenate([actor.outputs(row[None], [slot]) for row, slot in each])
 
     def _each(self, rows: Iterable[np.ndarray]) -> np.ndarray:
         """The raw outputs (n, k) for normalised rows, one by one; n may be 0."""
         return np.reshape([self._forward(row) for row in rows], (-1, self.actions.outputs))
-
-    def _stepped(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The next states (n, memory) and the outputs (n, k) for rows (n, width)."""
-        rows = self.normaliser(rows)
-        if self._step is not None:
-            return self._step(state, rows)
-        return state, self._each(rows)
 
     def reset(self) -> None:
         """The next observation begins an episode."""
@@ -187,7 +177,11 @@ class TrainedPolicy:
         if fresh.shape != (n,):
             raise UserError(f"episode_start: there are {fresh.size} marks for {n} observations.")
         rows = codec.join(now, state[0], fresh)
-        carried, outputs = self._stepped(rows, state[1])
+        inputs, carried = self.normaliser(rows), state[1]
+        if self._step is None:
+            outputs = self._each(inputs)
+        else:
+            carried, outputs = self._step(carried, inputs)
         return outputs, (codec.past(rows), carried)
 
     def predict(

@@ -295,7 +295,7 @@ def _steep(losses: Losses, params: Params) -> Array:
     return jnp.sum(jnp.where(losses.used, losses.weights, 0.0) * jnp.sum(slopes**2, axis=1))
 
 
-def norm(running: Running, radius: Array | np.ndarray | None, comparator: Params) -> Array:
+def norm(running: Running, radius: Array | np.ndarray | float | None, comparator: Params) -> Array:
     """B: the interval and the bound are against every comparator of at most this norm.
 
     The radius of the domain, or `FACTOR` times the largest norm seen; 1 where all parameters are zero.

@@ -597,11 +597,11 @@ def _verdict(env: str, groups: Sequence[Group]) -> dict[str, str]:
 
 def _goals(best: Group) -> str:
     """What the runs say of the goal that they were trained to reach."""
-    said = [run for run in distinct(best.sources) if run.reached is not None]
+    said = [run.summary for run in distinct(best.sources) if run.summary.get("reached") is not None]
     if len(said) == 1:
-        text = said[0].statement
+        text = str(said[0]["statement"])
         return f"{text[0].upper()}{text[1:]}."
-    reached = sum(bool(run.reached) for run in said)
+    reached = sum(bool(summary["reached"]) for summary in said)
     return f"{reached} of {len(said)} runs reached their goal, each with its own proof." if said else ""
 
 

@@ -189,12 +189,13 @@ def _film_moment(stage: Stage, policy: TrainedPolicy, recorded: np.ndarray, mome
     first, last = moment.step - before * skip, moment.step + (TILES - before - 1) * skip
     seen, _ = stage.env.reset(seed=moment.seed)
     tiles: list[np.ndarray] = []
-    past = History(policy.observations, 1)
-    recalls = isinstance(policy.observations, Recalled)
+    codec = policy.observations
+    past = History(codec, 1) if isinstance(codec, Recalled) else None
     for step in range(min(last, len(moment.actions)) + 1):
-        if step == moment.step or (recalls and step < moment.step):
-            rows = past.see([0], stack([seen]))
-            past.advance([0], rows)
+        if step == moment.step or (past is not None and step < moment.step):
+            rows = codec.rows(stack([seen])) if past is None else past.see([0], stack([seen]))
+            if past is not None:
+                past.advance([0], rows)
             if step == moment.step and not np.allclose(rows[0], recorded, rtol=AWAY, atol=AWAY):
                 return None
         if step >= first and (step - first) % skip == 0:

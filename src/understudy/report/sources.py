@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -42,13 +42,6 @@ Labels: TypeAlias = dict[str, Json]
 """What sets a run apart: its environment, its learner, and settings."""
 
 
-class _Goal(TypedDict):
-    """What a `Source` says of its goal."""
-
-    reached: bool | None
-    statement: str
-
-
 UNKNOWN = "?"
 """The environment and the learner of a run whose settings cannot be read."""
 OF_EXPERT = ("labels", "loss", "agreement")
@@ -69,7 +62,7 @@ class Source:
     what its card says. settings: those that are not defaults.
     own: those of them that were objects or functions of a script, which cannot be typed.
     experts: of several experts by name, labels, loss and agreement.
-    reached, statement: whether the goal was reached, None without one, and what the run says of it.
+    summary: more of a finished run by name, such as whether its goal was `reached`, and its `statement`.
     """
 
     name: str
@@ -93,8 +86,7 @@ class Source:
     planned: int | None = None
     study: Path | None = None
     going: bool = False
-    reached: bool | None = None
-    statement: str = ""
+    summary: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
 
     @property
     def env(self) -> str:
@@ -218,7 +210,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert_evaluation=theirs,
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
-        **_goal(outcome.get("summary", {})),
+        summary=outcome.get("summary", {}),
         experts=last_of_experts(read_experts(path, record.grown.get("experts.csv", (None,))[0])),
         **about,
     )
@@ -273,14 +265,9 @@ def read_result(name: str, path: Path, result: Result, **about: Any) -> Source:
         certificate={"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)},
         experts={who: {w: v if v == v else None for w, v in said.items()} for who, said in experts.items()},
         planned=None if error is None else _planned(about["settings"]),
-        **_goal(summary),
+        summary=summary,
         **about,
     )
-
-
-def _goal(summary: Mapping[str, Any]) -> _Goal:
-    """What a run's summary says of its goal."""
-    return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
 
 
 def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:

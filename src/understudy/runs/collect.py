@@ -152,10 +152,9 @@ class Episodes:
         rewards, terminated, truncated = self.env.step(slots, actions)
         if self.history is not None:
             self.history.advance(slots, rows)
-        ended = terminated | truncated
-        if not np.count_nonzero(ended):  # quicker than any
+        if 1 not in terminated.tobytes() and 1 not in truncated.tobytes():  # quicker than any
             return rewards, None, None
-        self._begin_next(slots[ended])
+        self._begin_next(slots[terminated | truncated])
         return rewards, terminated, truncated
 
     def remember(self, path: Path) -> None:
@@ -336,6 +335,8 @@ class Driver:
             self._actor = self._loaded()
         outputs = self._actor.outputs(rows, slots)
         if self._noise is not None:
+            if self._noise.dtype != outputs.dtype:
+                self._noise = self._noise.astype(outputs.dtype)  # once a round, and not in every step
             noise = self._noise[here]
             outputs = outputs + (noise if len(noise) == len(outputs) else noise[mine])
         return self._actions.plays(outputs)
@@ -380,8 +381,9 @@ class Driver:
         waiting = len(self.path.waiting) * self.episodes.count
         if self._most is not None and waiting >= self._most:
             self.labelling.answer(self.path, np.ones(self.path.size), last=False)
-        infos = copy.deepcopy(seen.infos) if self._infos else ()  # environments may write over them
-        self.path.waiting.append((Observed(seen.batch, infos), index))
+        if len(seen.infos):  # environments may write over them
+            seen = Observed(seen.batch, copy.deepcopy(seen.infos) if self._infos else ())
+        self.path.waiting.append((seen, index))
 
 
 @final

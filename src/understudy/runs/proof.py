@@ -96,7 +96,7 @@ class Proof:
 
     def settle(self, shown: Shown, number: int) -> None:
         """No test accepted a policy: tests the kept one, of round `number`, if that was not done yet."""
-        if self.goal.kind == "share" and number not in self.tests and self._mark < math.inf:
+        if self.goal.kind == "share" and number not in self.tests and self._mark() < math.inf:
             self._test(shown, number)
 
     # ------------------------------------------------------------------------------------ candidates
@@ -108,7 +108,7 @@ class Proof:
         in which the expert had `theirs`, if it has played them. `evaluation`: all that the round played.
         """
         if self.goal.kind == "share":
-            good = looked is not None and looked.mean >= self._mark_beside(theirs)
+            good = looked is not None and looked.mean >= self._mark(theirs)
             self._see(() if evaluation is None else evaluation.returns)
             return good
         if row["by_expert"] == 1.0:  # its states are the expert's
@@ -139,19 +139,16 @@ class Proof:
             )
         return theirs, least
 
-    def _mark_beside(self, theirs: np.ndarray | None) -> float:
-        """The mean return of a candidate, beside returns of the expert in the same episodes."""
+    def _mark(self, theirs: np.ndarray | None = None) -> float:
+        """The mean return of a candidate, beside returns of the expert in the same episodes (default: those
+        that judge).
+        """
         expert, least = self._judged
         if not expert > least:
             return math.inf  # nobody asked for a goal, and no policy is a candidate
         expert = expert if theirs is None or not len(theirs) else float(theirs.mean())
         wanted = self.goal.wanted + MARGIN * max(0.0, 1.0 - self.goal.wanted)
         return wanted * expert + (1.0 - wanted) * least
-
-    @property
-    def _mark(self) -> float:
-        """The same beside the episodes that judge."""
-        return self._mark_beside(None)
 
     # ----------------------------------------------------------------------------------------- tests
 
@@ -225,7 +222,7 @@ class Proof:
         )
         if test is None:
             text = f"not reached with {labels:,} labels: no policy looked good enough for a test"
-            if self.goal.kind == "share" and self._mark == math.inf:
+            if self.goal.kind == "share" and self._mark() == math.inf:
                 text = f"not tested with {labels:,} labels: the expert returns no more than random actions"
             return statement(reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}")
         score, reached = test.interval(), test.state == "accepted"
@@ -245,10 +242,10 @@ class Proof:
         """What would help a run that has not reached its goal, by whether it was still getting better."""
         rows, budget = self.student.rows, self.student.timetable.budget
         name = "return_mean" if self.goal.kind == "share" else self.goal.kind
-        values = np.array([row[name] for row in rows], float) * (-1.0 if name == "loss" else 1.0)
-        late, values = max(1, len(values) // 3), np.nan_to_num(values, nan=-np.inf)
-        # A mean return, an agreement, or minus a loss.
-        goal = self._mark if name == "return_mean" else self.goal.wanted * (-1.0 if name == "loss" else 1.0)
+        sign = -1.0 if name == "loss" else 1.0  # more is better of a mean return and of an agreement
+        values = np.nan_to_num([sign * float(row[name]) for row in rows], nan=-np.inf)
+        late = max(1, len(values) // 3)
+        goal = self._mark() if name == "return_mean" else sign * self.goal.wanted
         before = values[:-late].max(initial=-np.inf)
         rising = values[-late:].max() - before > RISING * (goal - before)
         if rising and budget is not None:
@@ -264,15 +261,10 @@ class Proof:
 
     def plain(self) -> dict[str, Json]:
         """All tests as plain data, from which `restore` goes on."""
-        tests = [
-            [
-                number,
-                test.candidate,
-                test.limits,
-                *(None if part is None else part.tolist() for part in test.played),
-            ]
-            for number, test in self.tests.items()
-        ]
+        tests: list[Json] = []
+        for number, test in self.tests.items():
+            returns = [None if part is None else part.tolist() for part in test.played]
+            tests.append([number, test.candidate, test.limits, *returns])
         return {"tests": tests, "seen": self._seen}
 
     def restore(self, plain: Mapping[str, Any]) -> None:

@@ -18,17 +18,5 @@ from .rounds import (
     count,
 )
 
-__all__ = [
-    "BREAK",
-    "EXPERT",
-    "TERMINATED",
-    "TRUNCATED",
-    "UNREAD",
-    "Counts",
-    "Labels",
-    "Path",
-    "Question",
-    "Reader",
-    "Round",
-]
-__all__ += ["SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]
+__all__ = ["BREAK", "EXPERT", "TERMINATED", "TRUNCATED", "UNREAD", "Counts", "Labels", "Path", "Question"]
+__all__ += ["Reader", "Round", "SampleLog", "Sequences", "checksum", "count", "recorded", "storage"]

@@ -7,7 +7,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
@@ -24,14 +24,7 @@ from .records import verified
 from .rounds import EXPERT, Round
 
 if TYPE_CHECKING:
-    from ..nested import Nested, Space
-
-    class Spaces(Protocol):
-        """What has the action space of an environment."""
-
-        @property
-        def action_space(self) -> Space: ...
-
+    from ..nested import Nested
 
 NAMES = {
     "observations": ("observations", "obs", "states", "X"),
@@ -55,14 +48,14 @@ class Demos(NamedTuple):
     """Which observations have a label (n,), where not all have one; the labels are those of them alone."""
 
 
-def recorded(source: str, observations: Seen, actions: Actions, spaces: Spaces) -> Round:
+def recorded(source: str, observations: Seen, actions: Actions) -> Round:
     """The demonstrations that `source` names, as a round.
 
     An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
     (n, …), which for Discrete actions may be rows of probabilities (n, k); a policy with memory needs
     `begins` (n,) too, true where an episode begins. "minari:ID" is a dataset of Minari, "lerobot:FOLDER" one
     of LeRobot; both are read a few episodes at a time. A folder is another run, whose labelled samples are
-    taken. Columns of more than `HELD` bytes stay on disk. `spaces` has the environment's two.
+    taken. Columns of more than `HELD` bytes stay on disk.
     """
     who, image = f"demos {source!r}", image_columns(observations)
     columns = pixels, targets, executed, numbers = Rows(), Rows(), Rows(), Rows()
@@ -74,7 +67,7 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Spaces) 
         else:
             by_name = source.startswith("lerobot:")
             found = _lerobot(source, observations, actions) if by_name else [_archive(source)]
-        pieces = (piece for demos in found for piece in _encoded(demos, observations, actions, spaces, who))
+        pieces = (piece for demos in found for piece in _encoded(demos, observations, actions, who))
     for rows, *more in pieces:
         if len(not_finite_rows(rows)):
             raise UserError(f"{who}: an observation is not finite.")
@@ -87,7 +80,18 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Spaces) 
         raise UserError(f"{who}: there is no demonstration in it.")
     if image is not None and len(beside := numbers.all()):
         inputs = ImageRows([inputs], [beside], image)
-    return _round(inputs, targets.all(), executed.all())
+    n = len(inputs)
+    return Round(
+        inputs=inputs,
+        targets=targets.all(),
+        executed=executed.all(),
+        rewards=np.full(n, np.nan, np.float32),
+        flags=np.full(n, EXPERT, np.uint8),
+        slots=np.zeros(n, np.int32),
+        weights=np.full(n, 1.0 / n),
+        labels=0,
+        recorded=True,
+    )
 
 
 @final
@@ -126,7 +130,7 @@ class Rows:
         return np.memmap(self._file, kind.dtype, "r", shape=(self._bytes // each, *kind.shape[1:]))
 
 
-def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Spaces, who: str) -> Iterator[Piece]:
+def _encoded(found: Demos, observations: Seen, actions: Actions, who: str) -> Iterator[Piece]:
     """Demonstrations as rows; images some at a time."""
     labels = found.labels
     if labels.ndim == 0 or (labels.size == 0 and found.has is None):
@@ -136,7 +140,7 @@ def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Spaces,
         kind = "distribution"
     one = Expert(who, ask=lambda seen, infos: labels, kind=kind)
     try:
-        labels = checked(one, spaces.action_space).label(np.zeros(n))
+        labels = checked(one, actions.space()).label(np.zeros(n))
     except UserError as error:
         text = str(error).replace(f"expert {who!r}", who)
         raise UserError(text.replace("in environment", "in row")) from None
@@ -176,21 +180,6 @@ def _rows(observations: Seen, found: Demos, who: str) -> Iterator[np.ndarray]:
         told = "it has states without a label; a policy with memory learns from whole episodes"
         raise UserError(f"{who}: {told}.")
     yield observations.along(found.observations, begins.astype(bool))[has]
-
-
-def _round(inputs: ImageRows | np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Round:
-    n = len(inputs)
-    return Round(
-        inputs=inputs,
-        targets=targets,
-        executed=executed,
-        rewards=np.full(n, np.nan, np.float32),
-        flags=np.full(n, EXPERT, np.uint8),
-        slots=np.zeros(n, np.int32),
-        weights=np.full(n, 1.0 / n),
-        labels=0,
-        recorded=True,
-    )
 
 
 def checksum(round: Round) -> str:

@@ -7,29 +7,15 @@ Kept as the bytes they were they take a quarter of it, and are the same rows, bi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 Index: TypeAlias = "int | slice | Sequence[int] | np.ndarray"
 """Which rows are asked for."""
 TOGETHER = 256
 """Rows that are read or converted at once."""
-SMALL = 2**24
-"""Bytes up to which the rows of two rounds are joined."""
-
-
-class Rows(Protocol):
-    """Rows (n, width), read by number: an array, or what makes them when they are asked for."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> np.dtype: ...
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: Index, /) -> np.ndarray: ...
-    def __array__(self, dtype: DTypeLike | None = None, /) -> np.ndarray: ...
 
 
 def split_rows(rows: np.ndarray, columns: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -46,8 +32,24 @@ def in_pieces(rows: Rows) -> Iterator[np.ndarray]:
         yield np.asarray(rows[first : first + TOGETHER])
 
 
+class _Made:
+    """Rows (n, width) that are made when they are asked for by number; else as an array has them."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Index) -> np.ndarray:
+        raise NotImplementedError
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[:], dtype)
+
+
 @final
-class ImageRows:
+class ImageRows(_Made):
     """Rows (n, width) that are made of bytes and numbers, in several parts, when they are asked for.
 
     pixels: parts (n_i, size) of bytes; numbers: parts (n_i, width − size) beside them, none where the image
@@ -71,9 +73,6 @@ class ImageRows:
         self.shape = count, columns.stop - columns.start + beside
         self.dtype = np.dtype(np.float32 if numbers else np.uint8)
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, index: Index) -> np.ndarray:
         chosen = np.arange(len(self))[index]
         flat = chosen.reshape(-1)
@@ -84,9 +83,6 @@ class ImageRows:
             rows[:, :first], rows[:, last:] = numbers[:, :first], numbers[:, first:]
             pixels = rows
         return pixels.reshape(*chosen.shape, self.shape[1])
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self[:], dtype)
 
 
 def _gather(parts: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
@@ -103,10 +99,24 @@ def _gather(parts: Sequence[np.ndarray], index: np.ndarray) -> np.ndarray:
     return rows
 
 
-def add_part(parts: list[np.ndarray], rows: ArrayLike) -> None:
-    """Adds rows to the parts; small ones are joined."""
-    rows = np.asarray(rows)
-    if parts and parts[-1].nbytes + rows.nbytes <= SMALL:
-        parts[-1] = np.concatenate([parts[-1], rows])
-    else:
-        parts.append(rows)
+@final
+class Stacks(_Made):
+    """Rows (n, k · height · width) that are rebuilt from their frames when they are asked for.
+
+    >>> rows = Stacks(np.arange(3, dtype=np.uint8).reshape(3, 1, 1), np.array([[0, 1], [1, 2]]))
+    >>> rows[1].tolist(), rows[[1, 0]].tolist(), rows.shape
+    ([1, 2], [[1, 2], [0, 1]], (2, 2))
+    """
+
+    def __init__(self, frames: np.ndarray, index: np.ndarray):
+        self._frames, self._index = frames, index
+        self.shape = (len(index), index.shape[1] * int(np.prod(frames.shape[1:])))
+        self.dtype = np.dtype(np.uint8)
+
+    def __getitem__(self, rows: Index) -> np.ndarray:
+        which = np.asarray(self._index[rows])
+        return np.asarray(self._frames[which]).reshape(*which.shape[:-1], self.shape[1])
+
+
+Rows: TypeAlias = np.ndarray | ImageRows | Stacks
+"""Rows (n, width), read by number: an array, or what makes them when they are asked for."""

@@ -7,7 +7,6 @@ that say which frames it is made of: 7 kB instead of 28 for Atari's four frames 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
@@ -20,7 +19,7 @@ from ..machine import total_memory
 from ..policies import Actions, Guest, Normaliser, Observations, Seen, TrainedPolicy
 from ..solvers import draws
 from ..spec import FIELDS
-from .images import ImageRows, Index, Rows, add_part, in_pieces, split_rows
+from .images import ImageRows, Rows, Stacks, in_pieces, split_rows
 from .records import Record, Sum, Sums
 from .rounds import Round
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 LEAST_PIXELS = 256
 """Pixels of an image whose rows are kept as bytes."""
+SMALL = 2**24
+"""Bytes up to which the rows of two rounds are joined in memory."""
 
 
 @final
@@ -49,6 +50,15 @@ class Column:
             self._parts.append(rows)
         else:
             self._sums.append(self._file, np.ascontiguousarray(rows, self._dtype).tobytes())
+
+    def add(self, rows: np.ndarray) -> None:
+        """Adds rows; in memory small ones are joined."""
+        if self._sums.folder is not None:
+            self.append(rows)
+        elif self._parts and self._parts[-1].nbytes + rows.nbytes <= SMALL:
+            self._parts[-1] = np.concatenate([self._parts[-1], rows])
+        else:
+            self._parts.append(rows)
 
     def __len__(self) -> int:
         """How many rows there are; the last ones may be those of a round that never counted."""
@@ -69,7 +79,7 @@ class Column:
 
     def parts(self) -> list[np.ndarray]:
         """All rows, in the arrays in which they are."""
-        return [self.rows(len(self))] if self._sums.folder is not None else self._parts
+        return [self.rows(len(self))] if self._sums.folder is not None or not self._parts else self._parts
 
 
 def distinct(stacks: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,31 +143,6 @@ def stack_shape(observations: Seen) -> tuple[int, int, int] | None:
 
 
 @final
-class Stacks:
-    """Rows (n, k · height · width) that are rebuilt from their frames when they are asked for.
-
-    >>> rows = Stacks(np.arange(3, dtype=np.uint8).reshape(3, 1, 1), np.array([[0, 1], [1, 2]]))
-    >>> rows[1].tolist(), rows[[1, 0]].tolist(), rows.shape
-    ([1, 2], [[1, 2], [0, 1]], (2, 2))
-    """
-
-    def __init__(self, frames: np.ndarray, index: np.ndarray):
-        self._frames, self._index = frames, index
-        self.shape = (len(index), index.shape[1] * int(np.prod(frames.shape[1:])))
-        self.dtype = np.dtype(np.uint8)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Index) -> np.ndarray:
-        which = np.asarray(self._index[rows])
-        return np.asarray(self._frames[which]).reshape(*which.shape[:-1], self.shape[1])
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return self[:] if dtype is None else self[:].astype(dtype)
-
-
-@final
 class FrameColumn:
     """The column of a log that holds stacks: `frames` are frame after frame, the empty one first; `index`
     says for every row which it is made of. A round begins anew, so that a run that was killed and resumed
@@ -191,39 +176,27 @@ class ImageColumn:
     def __init__(self, columns: slice, width: int, sums: Sums):
         self._columns, self._in_files = columns, sums.folder is not None
         size = columns.stop - columns.start
-        self._pixels = Column("inputs" if size == width else "images", np.uint8, (size,), sums)
-        self._numbers = None if size == width else Column("numbers", np.float32, (width - size,), sums)
-        self.width = self._pixels.width + (0 if self._numbers is None else self._numbers.width)
+        self._kept = [Column("inputs" if size == width else "images", np.uint8, (size,), sums)]
+        if size < width:
+            self._kept.append(Column("numbers", np.float32, (width - size,), sums))
+        self.width = sum(column.width for column in self._kept)
         """Bytes of a row."""
 
     def append(self, rows: Rows, slots: np.ndarray | None = None) -> None:
         """Adds rows, played in whichever slots. Those that are bytes already are not copied in memory."""
         if isinstance(rows, ImageRows) and not self._in_files:
-            self._enter(rows.pixels, rows.numbers)
+            for column, parts in zip(self._kept, (rows.pixels, rows.numbers)):
+                for part in parts:
+                    column.add(part)
             return
-        for piece in in_pieces(rows) if self._in_files or self._numbers is not None else [np.asarray(rows)]:
-            pixels, numbers = split_rows(piece, self._columns)
-            self._enter([pixels], [numbers])
-
-    def _enter(self, pixels: Sequence[np.ndarray], numbers: Sequence[np.ndarray]) -> None:
-        entered = [(self._pixels, part) for part in pixels]
-        if self._numbers is not None:
-            entered += [(self._numbers, part) for part in numbers]
-        for column, part in entered:
-            if self._in_files:
-                column.append(part)
-            else:
-                add_part(column.parts(), part)
+        for piece in in_pieces(rows) if self._in_files or len(self._kept) > 1 else [np.asarray(rows)]:
+            for column, part in zip(self._kept, split_rows(piece, self._columns)):
+                column.add(part)
 
     def rows(self, count: int) -> Rows:
         """The first `count` rows."""
-        if count == 0:
-            return ImageRows([np.empty((0, self._pixels.width), np.uint8)], self._nothing(), self._columns)
-        numbers = [] if self._numbers is None else self._numbers.parts()
-        return ImageRows(self._pixels.parts(), numbers, self._columns, count)
-
-    def _nothing(self) -> list[np.ndarray]:
-        return [] if self._numbers is None else [np.empty((0, self._numbers.width // 4), np.float32)]
+        pixels, *numbers = (column.parts() for column in self._kept)
+        return ImageRows(pixels, numbers[0] if numbers else [], self._columns, count)
 
 
 @final
@@ -378,17 +351,13 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and computes(game.loss, Squared) and not draws(game.solver)
     large = size > limit and (keep or not streams)
+    too_many = f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and"
     own = isinstance(game.policy, Guest)
     if large and own:
-        raise UserError(
-            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and a student of "
-            "one's own is fitted to all of them at once; raise it."
-        )
+        raise UserError(f"{too_many} a student of one's own is fitted to all of them at once; raise it.")
     if large and game.policy.memory:
-        raise UserError(
-            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and those "
-            f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
-        )
+        learns = f"those of the policy {game.policy.name!r}, which learns from sequences"
+        raise UserError(f"{too_many} {learns}, are kept in memory; raise it.")
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own. The search for the best in hindsight reads the log: rows, but
         # not the sequences of a policy with memory, which it has in arrays.
@@ -400,10 +369,7 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
             reader, other = "this solver", "take one that draws minibatches, as adam does"
             if draws(game.solver):
                 reader, other = "the search for the best in hindsight", "take comparator none"
-            raise UserError(
-                f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and {reader} "
-                f"reads them all at once; raise the limit or {other}."
-            )
+            raise UserError(f"{too_many} {reader} reads them all at once; raise the limit or {other}.")
         held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
         images = log.images is not None and not own and draws(game.solver) and not held and not at_once
         mapped = (large and not streams) or images

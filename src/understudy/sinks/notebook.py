@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import import_extra
 from . import Row, Sink, Started, finite_numbers
@@ -23,12 +23,6 @@ PANELS = {
 """What is drawn, by panel: columns of the ledger and what they are called."""
 
 
-class Handle(Protocol):
-    """What IPython's `display` returns where it was given an id."""
-
-    def update(self, picture: Figure, /) -> None: ...
-
-
 @final
 class Notebook(Sink):
     """Loss, return and regret against the round, drawn again after each. Below what is not measured in every
@@ -38,7 +32,8 @@ class Notebook(Sink):
     def __init__(self):
         self._display = import_extra("IPython.display", "sink: 'notebook'", "notebook").display
         self._title = ""
-        self._handle: Handle | None = None
+        self._handle: Any = None
+        """What IPython's `display` returned, which draws again."""
         self._rows: list[dict[str, float]] = []
 
     def begin(self, started: Started) -> None:

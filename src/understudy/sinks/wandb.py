@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Protocol, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError, import_extra, shorten
 from . import Row, Sink, Started, finite_numbers
 
 if TYPE_CHECKING:
     from ..disk import Json
-
-
-class Remote(Protocol):
-    """A run of the client's, as far as it is used."""
-
-    @property
-    def summary(self) -> MutableMapping[str, Json]: ...
-
-    def log(self, numbers: Mapping[str, float], /, *, step: int) -> None: ...
-
-    def finish(self, *, exit_code: int) -> None: ...
 
 
 @final
@@ -33,7 +22,7 @@ class WeightsAndBiases(Sink):
 
     def __init__(self, place: str | None = None):
         self.place, self._client = place or "understudy", import_extra("wandb", "sink: 'wandb'", "wandb")
-        self._run: Remote | None = None
+        self._run: Any = None
 
     def begin(self, started: Started) -> None:
         try:
@@ -49,7 +38,6 @@ class WeightsAndBiases(Sink):
             raise UserError(f"sink: 'wandb' does not begin ({shorten(error)}).") from error
 
     def row(self, number: int, row: Row) -> None:
-        assert self._run is not None
         self._run.log(finite_numbers(row), step=number)
 
     def end(self, summary: Mapping[str, Json] | None) -> None:

@@ -18,7 +18,7 @@ from jax import Array
 from ..errors import UserError
 from ..objectives import Counts, Objective, Statistics
 from ..policies import Params
-from .base import Descent, Direction, Progress, Solution, Status, solution_of
+from .base import Descent, Direction, Solution, Status, by_formula
 
 
 class ClosedForm(eqx.Module):
@@ -38,15 +38,10 @@ class ClosedForm(eqx.Module):
         finite = jnp.isfinite(optax.tree.norm(gradient)) & jnp.isfinite(value)
         status = jnp.where(exists, Status.CONVERGED, Status.NO_MINIMISER)
         status = jnp.where(finite, status, Status.NOT_FINITE)
-        return _by_formula(best, status, value, gradient)
+        return by_formula(best, status, value, gradient)
 
 
 closed_form = ClosedForm
-
-
-def _by_formula(params: Params, status: Array, value: Array, gradient: Params) -> Solution:
-    once = jnp.ones((), jnp.int32)
-    return solution_of(Progress(params, value, gradient, once, once, status.astype(jnp.int32)))
 
 
 class CellNewton(Direction[tuple[()]]):
@@ -89,4 +84,4 @@ class Frequencies(eqx.Module):
         assert isinstance(objective.losses, Counts)
         best, least, attained = objective.losses.frequencies()
         status = jnp.where(attained, Status.CONVERGED, Status.NO_MINIMISER)
-        return _by_formula(best, status, least / objective.rounds, objective.gradient(best))
+        return by_formula(best, status, least / objective.rounds, objective.gradient(best))

@@ -11,7 +11,7 @@ from browsing import browser  # noqa: F401
 from experts.human.test_desk import Asking
 from understudy import imitate
 from understudy.experts import person
-from understudy.experts.human import Page
+from understudy.experts.human import serve
 from understudy.experts.human.controls import Controls
 
 WAIT = 300_000
@@ -26,10 +26,10 @@ class Run:
         self.expert, self.result = person("page", browser=False, grace=0.3), None
         self.thread = threading.Thread(target=self.play, args=(settings,), daemon=True)
         self.thread.start()
-        while self.expert.person._at is None:
+        while self.expert.person.server is None:
             assert self.thread.is_alive()
             self.thread.join(0.02)
-        self.server = self.expert.person._at.server
+        self.server = self.expert.person.server
 
     def play(self, settings):
         self.result = imitate("CartPole-v1", expert=self.expert, **settings)
@@ -125,8 +125,8 @@ class Held:
         controls = Controls(spaces.Discrete(2), "X")
         self.run = Asking(3, shows=[lambda: {"frames": [], "table": [], "step": 0}] * 3)
         self.run.desk._read = controls.read
-        self.page = Page(self.run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
-        self.go, routes = threading.Event(), self.page.server.routes
+        self.page = serve(self.run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
+        self.go, routes = threading.Event(), self.page.routes
         quick = routes["POST /answer"]
 
         def slow(request):
@@ -138,7 +138,7 @@ class Held:
         self.context = browser.new_context()
 
     def tab(self):
-        return Person(self.context, self.page.server.url)
+        return Person(self.context, self.page.url)
 
     def close(self):
         self.page.close()
@@ -194,9 +194,9 @@ def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # 
     rows = [{"name": "x", "value": 0.5, "low": -1.0, "high": 1.0}]
     run = Asking(2, shows=[lambda: {"frames": [], "table": rows, "step": 0}] * 2)
     run.desk._read = controls.read
-    page = Page(run.desk, {"env": "X", "controls": controls.plain, "why": "none"}, browser=False)
+    page = serve(run.desk, {"env": "X", "controls": controls.plain, "why": "none"}, browser=False)
     context = browser.new_context(viewport={"width": 390, "height": 780}, color_scheme="dark")
-    one = Person(context, page.server.url)
+    one = Person(context, page.url)
     one.look()
     assert one.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
         "nothing to scroll sideways"

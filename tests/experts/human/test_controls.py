@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from understudy.errors import UserError
 from understudy.experts import person
-from understudy.experts.human import Terminal, screen
+from understudy.experts.human import answer_in_terminal, screen
 from understudy.experts.human.controls import Controls, image, table
 
 
@@ -101,32 +101,24 @@ def test_a_state_is_a_table_with_names_and_bounds_and_images_are_pictures():
     assert image(np.zeros((84, 84), np.uint8)).shape == image(np.zeros((84, 84, 3), np.uint8)).shape
 
 
-def test_in_a_terminal_the_same_questions_are_answered_with_keys():
+def test_in_a_terminal_the_same_questions_are_answered_with_keys(monkeypatch, capsys):
     from experts.human.test_desk import Asking  # the same run
 
     plain = Controls(spaces.Discrete(2), "CartPole-v1")
-    keys, said = ["1", "x", "u", "s", "ArrowRight", "2"], []
+    keys = ["1", "x", "u", "s", "ArrowRight", "2"]
+    monkeypatch.setattr("understudy.experts.human._keys", lambda: iter(keys))
     run = Asking(
         3, shows=[lambda i=i: {"frames": [], "table": [{"name": "x", "value": i}]} for i in range(3)]
     )
     run.desk._read = plain.read
-
-    class Out:
-        def write(self, text):
-            said.append(text)
-
-        def flush(self):
-            pass
-
-    terminal = Terminal(run.desk, {"controls": plain.plain}, keys=lambda: iter(keys), out=Out())
+    answer_in_terminal(run.desk, plain.plain)
     assert {i: int(one) for i, one in run.end().items()} == {1: 1, 2: 1}  # 1, taken back, skipped
-    terminal.close()
-    text = "".join(said)
+    text = capsys.readouterr().err
     assert "state 1 of 3" in text and "[1] push left" in text and "'x' is no key" in text
     with pytest.raises(UserError, match="one choice"):
-        Terminal(run.desk, {"controls": Controls(spaces.Box(-1, 1, (1,))).plain})
+        answer_in_terminal(run.desk, Controls(spaces.Box(-1, 1, (1,))).plain)
     with pytest.raises(UserError, match="one choice of 34 at most"):  # the others would have no key
-        Terminal(run.desk, {"controls": Controls(spaces.Discrete(35)).plain})
+        answer_in_terminal(run.desk, Controls(spaces.Discrete(35)).plain)
     assert screen({"question": {}, "at": 1, "of": 1, "facts": {"labels": 0}}, []).endswith("[u] undo")
 
 
@@ -164,7 +156,7 @@ def test_without_a_terminal_lines_are_answers_and_their_end_ends_the_run(tmp_pat
     run.desk._read = plain.read
     with (tmp_path / "keys").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        Terminal(run.desk, {"controls": plain.plain})
+        answer_in_terminal(run.desk, plain.plain)
         found = run.end()
     if lines == "1\n2\n":
         assert found == {0: 0, 1: 1}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import shutil
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from understudy.experts.sb3 import archive, layout
 from understudy.policies import softmax
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
+PLACES = {".common.vec_env.vec_normalize": "VecNormalize", ".common.running_mean_std": "RunningMeanStd"}
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
 
 
@@ -201,6 +205,22 @@ def test_statistics_are_applied_as_sb3_does():
         archive.normaliser(FIXTURES / "ppo-normalised.pkl", (4,))
     with pytest.raises(UserError, match="cannot be read"):
         archive.normaliser(FIXTURES / "nothing.pkl", (5,))
+
+
+def test_epsilon_is_added_to_the_variance_and_not_to_its_root(tmp_path, monkeypatch):
+    kinds = {}
+    for place in ("", ".common", ".common.vec_env", *PLACES):  # pickle looks for classes by their names
+        module = types.ModuleType(f"stable_baselines3{place}")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        if name := PLACES.get(place):
+            kinds[name] = type(name, (), {"__module__": module.__name__})
+            setattr(module, name, kinds[name])
+    moments, made = kinds["RunningMeanStd"](), kinds["VecNormalize"]()
+    vars(moments).update(mean=np.zeros(2), var=np.array([0.0, 3.0]), count=1.0)
+    vars(made).update(obs_rms=moments, norm_obs=True, epsilon=1.0, clip_obs=10.0)
+    (tmp_path / "statistics.pkl").write_bytes(pickle.dumps(made))
+    normalise = archive.normaliser(tmp_path / "statistics.pkl", (2,))
+    assert normalise.scale.tolist() == [1.0, 2.0]  # √(0 + 1) and √(3 + 1)
 
 
 def test_a_zip_that_is_something_else(tmp_path):

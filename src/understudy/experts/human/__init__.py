@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import dataclasses
 import functools
 import importlib.resources
 import io
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import numpy as np
 
@@ -62,47 +63,41 @@ def person(
     def ask(observations: Nested, infos: Infos) -> NoReturn:
         raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")
 
-    host = Person(door, actions, observations, browser=browser, port=port, grace=grace)
+    host = Person(door, actions, observations, browser, port, grace)
     card = {"name": "person", "algorithm": "a person", "kind": "action"}
     return Expert("person", ask=ask, card=card, batch=1, workers=1, person=host)
 
 
 @final
+@dataclasses.dataclass(eq=False)
 class Person:
     """What a run needs of a person: `open` before the first question, `close` after the last."""
 
-    def __init__(
-        self,
-        door: str,
-        actions: Sequence[str] | None,
-        observations: Sequence[str] | None,
-        *,
-        browser: bool = True,
-        port: int = 0,
-        grace: float = GRACE,
-    ):
-        self._door, self._actions, self._observations = door, actions, observations
-        self._browser, self._port, self._grace = browser, port, grace
-        self.desk: Desk | None = None
-        self._at: Page | Terminal | None = None
-        self._pictures: Pictures | None = None
+    door: str
+    actions: Sequence[str] | None
+    observations: Sequence[str] | None
+    browser: bool
+    port: int
+    grace: float
+    desk: Desk | None = None
+    server: web.Server | None = None
+    _pictures: Pictures | None = None
 
     def open(self, make: Maker, observation_space: Space, action_space: Space) -> None:
         """Opens the page or the terminal, for the environment that `make` makes."""
-        controls = Controls(action_space, make.name, self._actions)
+        controls = Controls(action_space, make.name, self.actions)
         self._space, self._env = observation_space, make.name
-        self.desk = Desk(controls.read, grace=self._grace)
-        setup: Setup = {"env": make.name, "controls": controls.plain}
+        self.desk = Desk(controls.read, grace=self.grace)
         if self._in_terminal(controls):
-            self._at = Terminal(self.desk, setup)
+            answer_in_terminal(self.desk, controls.plain)
             return
-        self._pictures = Pictures(make)
-        setup["rate"], setup["why"] = self._pictures.rate, self._pictures.why
-        self._at = Page(self.desk, setup, port=self._port, browser=self._browser)
+        drawn = self._pictures = Pictures(make)
+        setup: Setup = {"env": make.name, "controls": controls.plain, "rate": drawn.rate, "why": drawn.why}
+        self.server = serve(self.desk, setup, port=self.port, browser=self.browser)
 
     def _in_terminal(self, controls: Controls) -> bool:
-        if self._door != "auto":
-            return self._door == "terminal"
+        if self.door != "auto":
+            return self.door == "terminal"
         # A program may have no input at all.
         terminal = sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
         return fits(controls.plain) and not web.has_display() and terminal
@@ -140,7 +135,7 @@ class Person:
                 pictures = self._pictures.draw(scene, state, before=before)
             if not pictures and (own := image(state)) is not None:
                 pictures = [own]
-            rows = table(state, self._space, self._env, self._observations)
+            rows = table(state, self._space, self._env, self.observations)
             return {"frames": [encoded(each) for each in pictures], "table": rows, "step": scene.steps}
 
         return show
@@ -152,8 +147,8 @@ class Person:
             limit = time.monotonic() + 1.0
             while self.desk.viewers > 0 and time.monotonic() < limit:
                 time.sleep(0.02)  # until the pages have it
-            if self._at is not None:
-                self._at.close()
+            if self.server is not None:
+                self.server.close()
             self.desk = None
         if self._pictures is not None:
             self._pictures.close()
@@ -172,64 +167,46 @@ LARGE = 60_000
 """Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
 
 
-@final
-class Page:
-    """Serves a desk until it is closed.
+def serve(desk: Desk, setup: Setup, *, port: int = 0, browser: bool = True) -> web.Server:
+    """Serves a desk on a page, until the server is closed.
 
     setup: what a page needs once: the environment's name and the controls. port: 0 takes a free one.
     """
+    posts: dict[str, Post] = {
+        "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
+        "skip": lambda body: desk.skip(body.get("question")),
+        "undo": lambda body: desk.undo(),
+        "confirm": lambda body: desk.confirm(),
+        "hold": lambda body: desk.hold(body.get("value")),
+        "steer": lambda body: desk.steer(**_wheel(body)),
+    }
 
-    def __init__(self, desk: Desk, setup: Setup, *, port: int = 0, browser: bool = True):
-        self.desk, self._setup = desk, {**setup, "speeds": SPEEDS}
-        posts: dict[str, Post] = {
-            "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
-            "skip": lambda body: desk.skip(body.get("question")),
-            "undo": lambda body: desk.undo(),
-            "confirm": lambda body: desk.confirm(),
-            "hold": lambda body: desk.hold(body.get("value")),
-            "steer": lambda body: desk.steer(**_wheel(body)),
-        }
-        self.server = web.Server(
-            {
-                "GET /": lambda request: (
-                    importlib.resources.files(__name__).joinpath("page.html").read_text("utf-8")
-                ),
-                "GET /setup": lambda request: self._setup,
-                "GET /view": lambda request: desk.view(),
-                "GET /events": lambda request: self._events(),
-            }
-            | {f"POST /{name}": functools.partial(self._post, post) for name, post in posts.items()},
-            port=port,
-        )
-        opened = web.show(self.server.url, browser=browser)
-        sentence = "The page is open in your browser" if opened else "Open this page to answer"
-        print(f"{sentence}: {self.server.url}", file=sys.stderr, flush=True)
-
-    def _post(self, post: Post, request: web.Request) -> Mapping[str, Any]:
+    def answer(post: Post, request: web.Request) -> Mapping[str, Any]:
         counted = post(request.json if isinstance(request.json, dict) else {})
-        return {"counted": counted is not False, **self.desk.view()}
+        return {"counted": counted is not False, **desk.view()}
 
-    def _events(self) -> Generator[View | None]:
-        if self.desk.viewers >= STREAMS:
-            yield self.desk.view()
+    def events(request: web.Request) -> Generator[View | None]:
+        if desk.viewers >= STREAMS:
+            yield desk.view()
             return
-        self.desk.look(1)
+        desk.look(1)
         try:
-            version = -1
-            while True:
-                if not self.desk.wait(version, BEAT):
-                    yield None
-                    continue
-                view = self.desk.view()
-                version = view["version"]
-                yield view
-                if view["mode"] == "done":
-                    return
+            yield from desk.views(BEAT)
         finally:
-            self.desk.look(-1)
+            desk.look(-1)
 
-    def close(self) -> None:
-        self.server.close()
+    page = importlib.resources.files(__name__).joinpath("page.html")
+    routes: dict[str, web.Handler] = {
+        "GET /": lambda request: page.read_text("utf-8"),
+        "GET /setup": lambda request: {**setup, "speeds": SPEEDS},
+        "GET /view": lambda request: desk.view(),
+        "GET /events": events,
+    }
+    answers = {f"POST /{name}": functools.partial(answer, post) for name, post in posts.items()}
+    server = web.Server(routes | answers, port=port)
+    opened = web.show(server.url, browser=browser)
+    _tell(f"{'The page is open in your browser' if opened else 'Open this page to answer'}: {server.url}")
+    return server
 
 
 def encoded(picture: np.ndarray) -> str:
@@ -249,6 +226,10 @@ def encoded(picture: np.ndarray) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _wheel(body: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {"taken": bool, "paused": bool, "speed": int}
     return {name: body[name] for name, kind in kinds.items() if type(body.get(name)) is kind}
@@ -260,80 +241,55 @@ NAMES, WIDTH = 24, 24
 """Columns of a name, and at most of a bar."""
 
 
-@final
-class Terminal:
+def answer_in_terminal(desk: Desk, controls: Plain) -> None:
     """Answers a desk from a terminal, in a thread of its own; discrete actions only.
 
     Keys: an action's own key, u for undo, s for skip; an interrupt (Ctrl-C) ends the run, which can be
     resumed.
     """
+    if not fits(controls):
+        raise UserError(
+            f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
+            "(person:page)."
+        )
+    choices = controls.get("choices", [])[0]
+    desk.paused, desk.speed = False, 0
 
-    def __init__(
-        self,
-        desk: Desk,
-        setup: Setup,
-        *,
-        keys: Callable[[], Iterator[str]] | None = None,
-        out: TextIO | None = None,
-    ):
-        if not fits(setup["controls"]):
-            raise UserError(
-                f"expert: in a terminal an answer is one choice of {len(KEYS)} at most; use the page "
-                "(person:page)."
-            )
-        self.desk, self._out = desk, out or sys.stderr
-        self._choices = setup["controls"].get("choices", [])[0]
-        self._keys, self._closed = keys or _keys, False
-        desk.paused, desk.speed = False, 0
-        threading.Thread(target=self._run, name="person", daemon=True).start()
-
-    def _run(self) -> None:
+    def run() -> None:
+        keys = _keys()
         try:
-            self._answer()
+            for view in desk.views(BEAT):
+                if view is None or view["question"] is None:
+                    continue
+                while desk.version == view["version"]:  # a key may change nothing
+                    _press(desk, keys, choices, view, view["question"]["number"])
         except BaseException as error:  # of this thread nobody else hears, and the run would wait for ever
-            self.desk.fail(error)
+            desk.fail(error)
 
-    def _answer(self) -> None:
-        keys, version = iter(self._keys()), -1
-        while not self._closed:
-            if not self.desk.wait(version, 1.0):
-                continue
-            view = self.desk.view()
-            version, question = view["version"], view["question"]
-            if view["mode"] == "done":
-                return
-            if question is None:
-                continue
-            if view["mode"] == "watch":
-                self.desk.skip(question["number"])
-                continue
-            self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
-            key = next(keys, None)
-            if key is None:
-                raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
-            self._press(key, question["number"])
-            version = -1  # a key may have changed nothing
+    threading.Thread(target=run, name="person", daemon=True).start()
 
-    def _press(self, key: str, number: int) -> None:
-        """What a key does."""
-        pressed = [i for i, choice in enumerate(self._choices) if key in choice["keys"]]
-        try:
-            if pressed:
-                self.desk.answer(number, pressed)
-            elif key == "s":
-                self.desk.skip(number)
-            elif key == "u":
-                self.desk.undo()
-            else:
-                self._print(f"  {key!r} is no key here.")
-        except UserError as error:
-            self._print(f"  {error}")
 
-    def _print(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
-
-    def close(self) -> None:
-        self._closed = True
+def _press(desk: Desk, keys: Iterator[str], choices: Sequence[Choice], view: View, number: int) -> None:
+    """Shows a question, and does what the next key says; where the policy acts it goes on at once."""
+    if view["mode"] == "watch":
+        desk.skip(number)
+        return
+    _tell(screen(view, choices, shutil.get_terminal_size().columns))
+    key = next(keys, None)
+    if key is None:
+        raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
+    pressed = [i for i, choice in enumerate(choices) if key in choice["keys"]]
+    try:
+        if pressed:
+            desk.answer(number, pressed)
+        elif key == "s":
+            desk.skip(number)
+        elif key == "u":
+            desk.undo()
+        else:
+            _tell(f"  {key!r} is no key here.")
+    except UserError as error:
+        _tell(f"  {error}")
 
 
 def fits(controls: Plain) -> bool:

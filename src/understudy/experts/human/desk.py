@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, final
 
 from ...errors import UserError
@@ -315,6 +315,15 @@ class Desk:
         """Waits for something newer than `version`; whether there is."""
         with self._changed:
             return self._changed.wait_for(lambda: self.version > version, seconds)
+
+    def views(self, beat: float) -> Generator[View | None]:
+        """What a person sees, whenever it has changed, to the end; None after `beat` seconds without news."""
+        version, mode = -1, "wait"
+        while mode != "done":
+            view = self.view() if self.wait(version, beat) else None
+            yield view
+            if view is not None:
+                version, mode = view["version"], view["mode"]
 
     def view(self) -> View:
         """What a person sees now."""

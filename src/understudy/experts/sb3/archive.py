@@ -11,7 +11,6 @@ refused as a whole.
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import json
 import os
@@ -60,21 +59,17 @@ def load(
     path, what = existing(path, "archive")
     with damaged(what):
         data, objects, tensors, version = _members(path, what)
-        for field in _READ[:2]:
-            if field not in objects:
-                raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
-        settings = layout.Settings(
-            observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
-            action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
-            **_policy_settings(data, objects, what, activation),
-        )
+        settings = _settings(data, objects, what, activation)
         seen, acts = settings.observation_space, settings.action_space
         statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
         net = layout.build(tensors, settings, what, statistics)
         raw = net.encoder is not None and not settings.normalize_images
+        algorithm = layout.family(tensors, what)
+        if algorithm == layout.ON_POLICY:
+            algorithm = "PPO" if "clip_range" in data else "A2C"
         card = {
             "name": name or path.stem,
-            "algorithm": _algorithm(data, tensors),
+            "algorithm": algorithm,
             "normalised": statistics is not None or raw,
             "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
         }
@@ -113,15 +108,18 @@ def _json(data: bytes, what: str) -> dict[str, Json]:
 def _pickle(text: str, what: str) -> Record:
     try:
         data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise UserError(f"{what}: is not base64.") from None
     return pickles.read(data, what)
 
 
-def _policy_settings(
+def _settings(
     data: Mapping[str, Any], objects: Mapping[str, Record], what: str, activation: str | None
-) -> dict[str, Any]:
-    """What policy_kwargs and the policy's class say: activation, image scaling, squashing."""
+) -> layout.Settings:
+    """The spaces, and what policy_kwargs and the policy's class say: activation, image scaling, squashing."""
+    if missing := [field for field in _READ[:2] if field not in objects]:
+        raise UserError(f"{what}: has no {missing[0]}, so it is no archive of Stable-Baselines3.")
+    spaces = (pickles.space(objects[field], f"{what}, {field}") for field in _READ[:2])
     given = objects.get("policy_kwargs", data.get("policy_kwargs", {}))
     if not isinstance(given, Mapping):
         given = {}
@@ -131,12 +129,13 @@ def _policy_settings(
         if label not in _EXTRACTORS:
             raise UserError(f"{what}: uses the extractor {label}; {' and '.join(_EXTRACTORS)} can be read.")
     policy_class = objects.get("policy_class")
-    return {
-        "activation": activation or _activation(given.get("activation_fn"), policy_class),
-        "normalize_images": given.get("normalize_images", True) is not False,
-        "squash_output": given.get("squash_output", False) is True,
-        "clip_mean": float(pickles.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
-    }
+    return layout.Settings(
+        *spaces,
+        activation=activation or _activation(given.get("activation_fn"), policy_class),
+        normalize_images=given.get("normalize_images", True) is not False,
+        squash_output=given.get("squash_output", False) is True,
+        clip_mean=float(pickles.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
+    )
 
 
 def _activation(function: Record, policy_class: Record) -> str | None:
@@ -145,14 +144,6 @@ def _activation(function: Record, policy_class: Record) -> str | None:
     if function is None and isinstance(policy_class, pickles.Global):
         return _DEFAULT_ACTIVATION.get(policy_class.module)
     return None
-
-
-def _algorithm(data: Mapping[str, Json], tensors: Mapping[str, np.ndarray]) -> str:
-    if "action_net.weight" in tensors:
-        return "PPO" if "clip_range" in data else "A2C"
-    if "target_entropy" in data or any(name.startswith("actor.latent_pi.") for name in tensors):
-        return "SAC"
-    return "DQN" if any(name.startswith("q_net.") for name in tensors) else "TD3"
 
 
 def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normaliser | None:

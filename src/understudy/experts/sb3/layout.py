@@ -16,41 +16,33 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
-from ...policies import (
-    MLP,
-    Actions,
-    Encoder,
-    NatureCNN,
-    Network,
-    Normaliser,
-    Observations,
-    require_fit,
-    softmax,
-)
-from ...policies.mlp import ACTIVATIONS, Bounds
+from ...policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, require_fit, softmax
+from ...policies.mlp import ACTIVATIONS
+from ..networks import flat_size, rows_of, unexpected_shape
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ...policies.acting import Forward
     from .. import Space
+    from ..networks import See
 
+ON_POLICY = "PPO or A2C"
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
     "TD3": ("actor.", ("actor.mu",)),
     "DQN": ("q_net.", ("q_net.q_net",)),
-    "PPO or A2C": ("", ("mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net")),
+    ON_POLICY: ("", ("mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net")),
 }
 """By family: what the names of its feature extractor begin with, and its dense layers, one after another."""
 Tensors = Mapping[str, np.ndarray]
-See = Callable[..., np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +59,8 @@ class Settings:
 
 def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normaliser | None = None) -> Network:
     """The network that answers as the policy's deterministic `predict` does."""
-    family = _family(tensors, what)
-    prefix, stacks = STACKS[family]
+    algorithm = family(tensors, what)
+    prefix, stacks = STACKS[algorithm]
     params = [layer for stack in stacks for layer in dense_layers(tensors, stack, what)]
     if len(params) > 1 and settings.activation is None:
         raise UserError(
@@ -82,11 +74,10 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     if takes != inputs:
         raise UserError(f"{what}: its network takes {takes} numbers, its observations have {inputs}.")
     # With state-dependent exploration the mean is bounded before the tanh, which makes it a stack of two.
-    bounded = family == "SAC" and "actor.mu.0.weight" in tensors
-    bounds, head = _head(family, params[-1]["bias"].size, settings, bounded, what)
-    widths = tuple(layer["bias"].size for layer in params[:-1])
-    policy = MLP(widths=widths, activation=settings.activation or "relu", **bounds)
-    require_fit(what, policy, params, inputs, params[-1]["bias"].size)
+    limited = algorithm == "SAC" and "actor.mu.0.weight" in tensors
+    *widths, outputs = (layer["bias"].size for layer in params)
+    policy, head = _policy(algorithm, widths, outputs, settings, limited, what)
+    require_fit(what, policy, params, inputs, outputs)
     fractions = settings.normalize_images and _is_image(seen)
     if isinstance(seen, spaces.Box) and len(seen.shape) == 3:
         see = _pictures(seen, fractions, normaliser, encoder is None, what)
@@ -94,7 +85,8 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     return Network(policy, params, rows_of(seen, normaliser is None, what), head, normaliser)
 
 
-def _family(tensors: Tensors, what: str) -> str:
+def family(tensors: Tensors, what: str) -> str:
+    """Which of `STACKS` a policy belongs to."""
     # Without hidden layers and with state-dependent exploration, only the deviation tells SAC from TD3.
     deviates = any(name.startswith(("actor.latent_pi.", "actor.log_std")) for name in tensors)
     if deviates or "actor.mu.weight" in tensors:
@@ -104,7 +96,7 @@ def _family(tensors: Tensors, what: str) -> str:
     if any(name.startswith("q_net.q_net.") for name in tensors):
         return "DQN"
     if "action_net.weight" in tensors:
-        return "PPO or A2C"
+        return ON_POLICY
     shown = ", ".join(sorted(tensors)[:3])
     raise UserError(f"{what}: is not a policy of PPO, A2C, SAC, TD3 or DQN (its tensors are {shown}, …).")
 
@@ -167,35 +159,6 @@ def _is_image(space: Space) -> bool:
     return bool((space.low == 0).all() and (space.high == 255).all())
 
 
-def flat_size(space: Space, what: str) -> int:
-    """How many numbers an observation becomes: Discrete ones one-hot, others flattened."""
-    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-        kind = type(space).__name__
-        raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
-    return Observations.of(space).width
-
-
-def rows_of(space: Space, single: bool, what: str) -> See:
-    """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
-    if not isinstance(space, spaces.Box):
-        return Observations.of(space).rows
-
-    def see(batch: ArrayLike) -> np.ndarray:
-        x = np.asarray(batch)
-        if x.shape[1:] != space.shape:
-            raise _unexpected(x, space.shape, what)
-        x = x.reshape(len(x), -1)
-        return x.astype(np.float32, copy=False) if single else x
-
-    return see
-
-
-def as_rows(space: Space) -> Observations | None:
-    """What sees a space as `rows_of` does; None for images and for whole numbers in a Box."""
-    numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
-    return Observations.of(space) if numbers else None
-
-
 def _pictures(
     space: spaces.Box, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str
 ) -> See:
@@ -206,7 +169,7 @@ def _pictures(
         x = np.asarray(batch)
         if x.shape[1:] != shape:
             if x.shape[1:] != (*shape[1:], shape[0]):
-                raise _unexpected(x, shape, what)
+                raise unexpected_shape(x, shape, what)
             x = x.transpose(0, 3, 1, 2)  # channels last, as cameras and screens give them
         if normaliser is not None:
             x = normaliser(x.reshape(len(x), -1)).reshape(x.shape)
@@ -217,30 +180,28 @@ def _pictures(
     return see
 
 
-def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
-    return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
-
-
-def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Bounds, Forward]:
-    """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
+def _policy(
+    algorithm: str, widths: Sequence[int], outputs: int, settings: Settings, limited: bool, what: str
+) -> tuple[MLP, Forward]:
+    """The policy, and how answers are made of its outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UserError(f"{what}: its actions are {space}; Box, Discrete and MultiDiscrete can be read.")
     actions = Actions.of(space)
     if outputs != actions.outputs:
         raise UserError(f"{what}: it gives {outputs} numbers, its actions {space} need {actions.outputs}.")
-    if actions.kind == "discrete" and family != "DQN":
-        return {}, softmax
-    squashed = family in ("SAC", "TD3") or settings.squash_output
+    plain = MLP(widths, settings.activation or "relu")
+    if actions.kind == "discrete" and algorithm != "DQN":
+        return plain, softmax
+    squashed = algorithm in ("SAC", "TD3") or settings.squash_output
     if actions.low is None or actions.high is None or not squashed:
-        return {}, actions.plays
-    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
-    bounds: Bounds = {"head": "sb3-tanh", "low": low, "high": high}
+        return plain, actions.plays
+    bounded = dataclasses.replace(plain, head="sb3-tanh", low=actions.low, high=actions.high)
     if not limited:
-        return bounds, actions.plays
-    squash = MLP(**bounds).head_function(np, np.float32)
+        return bounded, actions.plays
+    squash = bounded.head_function(np, np.float32)
 
     def play(outputs: np.ndarray) -> np.ndarray:
         return actions.plays(squash(np.minimum(np.maximum(outputs, -limit), limit)))
 
-    return {}, play
+    return plain, play

@@ -221,6 +221,7 @@ def _object(reader: _Reader, argument: Record) -> None:
     reader.call(function, tuple(arguments))
 
 
+_FRESH = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set, "EMPTY_TUPLE": tuple}
 _STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
     **dict.fromkeys(_LITERALS.split(), _Reader.push),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _Reader.put),
@@ -232,30 +233,22 @@ _STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
     "NONE": lambda reader, _: reader.push(None),
     "NEWTRUE": lambda reader, _: reader.push(True),
     "NEWFALSE": lambda reader, _: reader.push(False),
-    "EMPTY_LIST": lambda reader, _: reader.push([]),
-    "EMPTY_DICT": lambda reader, _: reader.push({}),
-    "EMPTY_SET": lambda reader, _: reader.push(set()),
-    "TUPLE1": lambda reader, _: reader.push(tuple(reader.pop(1))),
-    "TUPLE2": lambda reader, _: reader.push(tuple(reader.pop(2))),
-    "TUPLE3": lambda reader, _: reader.push(tuple(reader.pop(3))),
+    **{name: lambda reader, _, make=make: reader.push(make()) for name, make in _FRESH.items()},
+    **{f"TUPLE{n}": lambda reader, _, n=n: reader.push(tuple(reader.pop(n))) for n in (1, 2, 3)},
+    **dict.fromkeys(("TUPLE", "FROZENSET"), lambda reader, _: reader.push(tuple(reader.since_mark()))),
+    "LIST": lambda reader, _: reader.push(reader.since_mark()),
+    "DICT": _dict,
     "MARK": lambda reader, _: reader.push(_MARK),
     "POP": lambda reader, _: reader.stack.pop(),
     "POP_MARK": lambda reader, _: reader.since_mark(),
     "DUP": lambda reader, _: reader.push(reader.last(1)[0]),
-    "EMPTY_TUPLE": lambda reader, _: reader.push(()),
-    "TUPLE": lambda reader, _: reader.push(tuple(reader.since_mark())),
-    "LIST": lambda reader, _: reader.push(reader.since_mark()),
-    "DICT": _dict,
-    "FROZENSET": lambda reader, _: reader.push(tuple(reader.since_mark())),
     "APPEND": lambda reader, _: reader.extend(reader.pop(1)),
-    "APPENDS": lambda reader, _: reader.extend(reader.since_mark()),
-    "ADDITEMS": lambda reader, _: reader.extend(reader.since_mark()),
+    **dict.fromkeys(("APPENDS", "ADDITEMS"), lambda reader, _: reader.extend(reader.since_mark())),
     "SETITEM": lambda reader, _: reader.update(reader.pop(2)),
     "SETITEMS": lambda reader, _: reader.update(reader.since_mark()),
     "GLOBAL": lambda reader, argument: reader.name(*argument.split(" ", 1)),
     "STACK_GLOBAL": lambda reader, _: reader.name(*reader.pop(2)),
-    "REDUCE": lambda reader, _: reader.call(*reader.pop(2)),
-    "NEWOBJ": lambda reader, _: reader.call(*reader.pop(2)),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda reader, _: reader.call(*reader.pop(2))),
     "NEWOBJ_EX": lambda reader, _: reader.call(*reader.pop(3)[:2]),
     "INST": _instance,
     "OBJ": _object,
@@ -285,13 +278,10 @@ def _is_core(record: Record, name: str) -> bool:
 
 def number(record: Record, what: str) -> float | int | bool:
     """A Python or NumPy number."""
-    if isinstance(record, bool | int | float):
-        return record
-    if isinstance(record, Call):
-        value = array(record, what)
-        if value.shape == ():
-            return value.item()
-    raise refused(what, record)
+    value = array(record, what)
+    if value.shape:
+        raise refused(what, record)
+    return value.item()
 
 
 def array(record: Record, what: str) -> np.ndarray:
