@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from docs.tables import FAILS, FIGURES, HOLDS, OPEN, claims, table, verdicts
+from docs.tables import FAILS, FIGURES, HOLDS, OPEN, claims, rows, table, verdicts
 from paper import arena_report
 from paper.arena_rules import LEARNERS, PUBLISHED, RULES
 from paper.arena_worlds import WORLDS
@@ -103,6 +103,14 @@ def held(group: str) -> str:
     return f"At both scores ours is shown to need fewer labels than {names}."
 
 
+def stopped() -> str:
+    """The labels after which CRSAIL has ended by itself on Hopper, where its runs are not done."""
+    found = rows("arena/rounds", part="hopper", expert="clean", protocol="done", rule="crsail")
+    labels = found.groupby("seed")["labels"].max()
+    assert labels.max() < WORLDS["hopper"].budget
+    return f"CRSAIL ends by itself after {labels.min()} to {labels.max()} labels"
+
+
 def pairs(group: str) -> str:
     """Seed by seed, ours beside every published rule."""
     mine, found = {}, []
@@ -190,6 +198,7 @@ def sentences() -> Iterator[str]:
     yield judging()
     yield from played()
     yield from worlds()
+    yield stopped()
     yield from ratios("few demonstrations")
     for rule in LEARNERS[1:]:
         yield from ratios(f"{RULES[rule].title}, ")
