@@ -79,9 +79,17 @@ def evaluate(
         if rowwise:
             about = policy.policy, policy.params, policy.normaliser, policy.observations, policy.actions
             played = by_policy(*about, lanes)
-        asked = EpisodeSet(seed, episodes, number)
-        how: dict[str, Any] = {"stream": stream, "lanes": lanes, "limit": limit, "progress": progress}
-        return play_episodes(slots, make.name, asked, played, **how, on_reset=remembers)
+        return play_episodes(
+            slots,
+            make.name,
+            EpisodeSet(seed, episodes, number),
+            played,
+            stream=stream,
+            lanes=lanes,
+            limit=limit,
+            progress=progress,
+            on_reset=remembers,
+        )
     finally:
         slots.close()
 
