@@ -52,8 +52,8 @@ import math
 from typing import Literal, NamedTuple, final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from .errors import UserError
 from .intervals import Interval, difference
@@ -121,7 +121,7 @@ def bounded(differences: ArrayLike, least: float) -> np.ndarray:
     if not least < 0:
         raise ValueError(f"differences of mean 0 that are never below {least!r} are all zero")
     wealth = np.cumsum(np.log1p(RATES[:, *[None] * numbers.ndim] * numbers / -least), axis=-1)
-    mixture = special.logsumexp(wealth, axis=0, b=SHARES[:, *[None] * numbers.ndim])
+    mixture = scipy.special.logsumexp(wealth, axis=0, b=SHARES[:, *[None] * numbers.ndim])
     return mixture - ROUNDING * np.arange(1, numbers.shape[-1] + 1)
 
 
@@ -141,7 +141,7 @@ def _normal(n: np.ndarray | float, u: np.ndarray | float) -> np.ndarray:
     """log M_n, where u = S/√V."""
     c = EFFECT
     left = 1.0 - np.square(u) / (n + c**2)
-    tail = special.stdtr(n, np.sqrt(n) * u / np.sqrt((n + c**2) * left))
+    tail = scipy.special.stdtr(n, np.sqrt(n) * u / np.sqrt((n + c**2) * left))
     with np.errstate(divide="ignore"):  # far below zero the probability underflows, and nothing is accepted
         return math.log(2.0 * c) - 0.5 * np.log(n + c**2) - 0.5 * n * np.log(left) + np.log(tail)
 

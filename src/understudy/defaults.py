@@ -117,6 +117,10 @@ PAPER = Preset(first_round="agent", standardise=False, squash=False, bias=False,
 PRESETS = {"practical": Preset(), "paper": PAPER}
 
 
+UNCOMPARED = "on images the search for the best network in hindsight takes longer than the training"
+"""Why the regret of a network on images is not estimated where nothing was said."""
+
+
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Timetable:
@@ -342,6 +346,7 @@ def resolve(
     losing = loss(decisions, chosen, actions, teacher)
     learning, automatic = learner(decisions, chosen)
     solving, options = solver(decisions, space, chosen, losing, learning)
+    plan = compared(decisions, plan, chosen, space)
     count = ensemble(decisions, chosen, learning)
     weigh = weights(decisions, chosen, plan)
     encoder, stack, standardise, noise = views(decisions, space, chosen, actions, teacher)
@@ -617,7 +622,7 @@ def timetable(decisions: Decisions) -> Timetable:
         ask=asked,
         rule=None if every else asks,
         mixing=who,
-        comparator_rounds=comparator_rounds(spec.comparator, played),
+        comparator_rounds=comparator_rounds("last" if spec.comparator is None else spec.comparator, played),
         evaluated=frozenset(evaluated),
         keep_best=best,
         looks=looks,
@@ -717,6 +722,16 @@ def _squashed(policy: Policy, actions: Actions) -> Policy:
         raise UserError("squash: a tanh head needs Box actions with finite bounds.")
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
     return dataclasses.replace(policy, head="tanh", low=low, high=high)
+
+
+def compared(decisions: Decisions, plan: Timetable, chosen: Policy, space: Space) -> Timetable:
+    """The plan without a search for the best network in hindsight, where nothing was said of one and it sees
+    images: regret of a network is an estimate, and must not cost more than its training.
+    """
+    if decisions.spec.comparator is not None or chosen.linear or not (_images(space) or _beside(space)):
+        return plan
+    decisions.decide("comparator", "none", UNCOMPARED)
+    return dataclasses.replace(plan, comparator_rounds=frozenset())
 
 
 def _images(space: Space) -> bool:

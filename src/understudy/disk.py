@@ -18,19 +18,21 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final
 
 from .errors import UserError
 from .machine import total_memory
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, DTypeLike
 
 T = TypeVar("T")
 File = str | os.PathLike[str]
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Plain data."""
+LARGE = 2**24
+"""Bytes of an array beyond which `open_npz` reads its rows when they are asked for."""
 _waits = contextvars.ContextVar("waits", default=True)
 
 
@@ -301,24 +303,82 @@ def read_json(path: File, field: str) -> Any:
 # Arrays.
 
 
+class Unreadable(UserError):
+    """An archive turns out to be damaged while its rows are read."""
+
+
 def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
     """The arrays of an archive that ``numpy.savez`` wrote."""
+    return cast("dict[str, np.ndarray]", _arrays(path, field, math.inf))
+
+
+def open_npz(path: File, field: str) -> dict[str, np.ndarray | Stored]:
+    """`read_npz`, but arrays of more than `LARGE` bytes are read when their rows are asked for."""
+    return _arrays(path, field, LARGE)
+
+
+def _arrays(path: File, field: str, most: float) -> dict[str, np.ndarray | Stored]:
     import numpy as np
 
     try:
         if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
             raise ValueError("it is no zip file")
         with zipfile.ZipFile(path) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-        if size > (total_memory() or math.inf) / 2:
-            raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
+            sizes = {info.filename.removesuffix(".npy"): info.file_size for info in archive.infolist()}
+        if sum(sizes.values()) > (total_memory() or math.inf) / 2:
+            raise ValueError(f"its {sum(sizes.values()):,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        if odd := [name for name, one in arrays.items() if not isinstance(one, np.ndarray)]:
+            large = [Stored(path, name, field) for name in file.files if sizes.get(name, 0) > most]
+            late = {one.name: one for one in large if one.in_rows}
+            arrays = {name: late[name] if name in late else file[name] for name in file.files}
+        if odd := [name for name, one in arrays.items() if not isinstance(one, (np.ndarray, Stored))]:
             raise ValueError(f"{odd[0]!r} is no array")
         return arrays
     except Exception as error:  # what a damaged or hostile archive makes of NumPy is the archive's fault
-        raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
+        raise _unreadable(path, field, error) from None
+
+
+def _unreadable(path: File, field: str, error: Exception) -> Unreadable:
+    return Unreadable(f"{field}: {path} is no .npz archive of plain arrays ({error}).")
+
+
+@final
+class Stored:
+    """Rows (n, …) in an archive, which are read when they are asked for: quickly in their order, and slowly
+    in another.
+    """
+
+    def __init__(self, path: File, name: str, field: str):
+        from numpy.lib import format as layout
+
+        self.name, self._about = name, (path, field)
+        self._file = zipfile.ZipFile(path).open(f"{name}.npy")  # noqa: SIM115
+        first = layout.read_magic(self._file) == (1, 0)
+        header = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
+        self.shape, self._by_column, self.dtype = header(self._file)
+        self._begin, self._each = self._file.tell(), self.dtype.itemsize * math.prod(self.shape[1:])
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether there are rows of plain numbers, one after another."""
+        return bool(self.shape) and not self._by_column and not self.dtype.hasobject
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        import numpy as np
+
+        first, last, _ = slice(rows.start, rows.stop).indices(len(self))
+        try:
+            self._file.seek(self._begin + first * self._each)
+            data = self._file.read((last - first) * self._each)
+            return np.frombuffer(data, self.dtype).reshape(last - first, *self.shape[1:])
+        except Exception as error:
+            raise _unreadable(*self._about, error) from None
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return self[:] if dtype is None else self[:].astype(dtype)
 
 
 def write_tensors(

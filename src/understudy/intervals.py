@@ -16,8 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # `special` takes a tenth of a second, and is imported when it is first used
 from numpy.typing import ArrayLike
-from scipy import special
 
 LEVEL = 0.95
 
@@ -117,7 +117,7 @@ def median(values: ArrayLike, level: float = LEVEL) -> Interval:
         return Interval(math.nan, count=count)
     middle = float(ordered[(count - 1) // 2 : count // 2 + 1].mean())
     # P(fewer than k of n values lie below the median), for a fair coin; both tails may hold 1 − level.
-    below = [float(special.bdtr(k - 1, count, 0.5)) for k in range(1, count // 2 + 1)]
+    below = [float(scipy.special.bdtr(k - 1, count, 0.5)) for k in range(1, count // 2 + 1)]
     inner = sum(2 * tail <= 1 - level for tail in below)
     if not inner:
         return Interval(middle, count=count)
@@ -132,4 +132,4 @@ def _paired(mine: ArrayLike, theirs: ArrayLike) -> np.ndarray:
 
 
 def _quantile(count: int, level: float) -> float:
-    return float(special.stdtrit(count - 1, 0.5 + level / 2))
+    return float(scipy.special.stdtrit(count - 1, 0.5 + level / 2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import json
@@ -17,7 +18,7 @@ import platform
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,6 +57,24 @@ def _version(name: str) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(name)
     return None
+
+
+@contextlib.contextmanager
+def importing() -> Generator[None]:
+    """Inside the block nothing is collected, and what is there after it never is: modules stay as long as the
+    process, and looking through JAX's again and again is a tenth of a start. Where JAX is imported already,
+    nothing changes.
+    """
+    first = gc.isenabled() and "jax" not in sys.modules
+    if first:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if first:
+            gc.freeze()
+            gc.set_threshold(10_000)  # tracing a program makes many small objects, all of which are used
+            gc.enable()
 
 
 VARIABLE = "UNDERSTUDY_CACHE"

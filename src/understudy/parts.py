@@ -101,7 +101,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | Non
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
     plan, teacher = resolved.plan, expert_to_learn_from(world.expert, spec)
-    demos = None if spec.demos is None else recorded(spec.demos, seen, actions)
+    demos = None if spec.demos is None else recorded(spec.demos, seen, actions, spec.memory_limit)
     recorded_samples = 0 if demos is None else len(demos)
     room = _room(plan, architecture, recorded_samples)
     card_return = _card_return(teacher.card, world.env)

@@ -230,8 +230,9 @@ class Settings:
     episode_limit: int | None = _least(None, 1)
     """Most steps of an evaluation episode, for an environment that has no limit of its own. A run may be
     resumed with another."""
-    comparator: str | Sequence[int] = "last"
-    """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
+    comparator: str | Sequence[int] | None = None
+    """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10). Default:
+    last, and none for a network on images, where the search takes longer than the training."""
     comparator_steps: int = _least(2000, 0)
     """Steps of Adam in the search for the best network in hindsight."""
     memory_limit: int = _least(2 << 30, 0)
@@ -351,7 +352,7 @@ class RunSpec(Settings):
         if limits is not None and (len(limits) != 2 or not limits[0] < limits[1]):
             raise UserError(f"return_limits: {limits!r} are not a least and a larger return, as in (0, 500).")
         self._spell("encoder", "none" if self.encoder is None else self.encoder)
-        if not isinstance(self.comparator, str) or self.comparator not in COMPARATORS:
+        if self.comparator is not None and self.comparator not in COMPARATORS:
             self._spell("comparator", tuple(sorted(comparator_rounds(self.comparator))))
         _ = mixing(self.beta), self.workers, self.student_infos
         if self.expert_sees is not None:

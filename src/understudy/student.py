@@ -34,6 +34,7 @@ from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, chosen_by, shortly_before
 from .asking.visited import Measure, Visited, largest, per_sample
 from .automatic import Automatic
+from .defaults import UNCOMPARED
 from .envs.gymnasium import derive
 from .errors import UserError
 from .machine import count_cores
@@ -639,7 +640,9 @@ class Understudy:
     def certificate(self) -> Certificate:
         """Measured regret and bound after the last judged round; proved for linear policies only."""
         judged = [row for row in self.rows if row["comparator_status"]]
-        return certify(self.game, judged[-1] if judged else {})
+        found = certify(self.game, judged[-1] if judged else {})
+        left_out = any(choice.reason == UNCOMPARED for choice in self.resolved.choices)
+        return found._replace(reason=f"{UNCOMPARED}; --comparator last does it.") if left_out else found
 
     @property
     def policy(self) -> TrainedPolicy:

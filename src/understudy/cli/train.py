@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from ..defaults import UNCOMPARED
 from ..errors import UserError
+from ..machine import importing
 from ..report import tables
 from ..spec import FIELDS, RunSpec, describe
 from .options import Flag, Folder, Json, Name, Options, Repeated
@@ -48,7 +50,8 @@ class Train(Options, settings=(name for name in FIELDS if name != "env")):
 
 def run(options: Train) -> int:
     """Trains, prints the outcome and, where asked, keeps the run in a folder."""
-    from ..runs.imitate import imitate
+    with importing():
+        from ..runs.imitate import imitate
 
     spec = asked(options)
     if options.explain:
@@ -140,6 +143,8 @@ def outcome(result: Record) -> Table:
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(result.certificate)
+    elif result.settings.get("comparator", "none") is None and UNCOMPARED in result.certificate.reason:
+        rows.append(("regret", f"not estimated: {result.certificate.reason}"))
     rows.append(("seconds", seconds))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))

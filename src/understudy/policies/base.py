@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
@@ -171,6 +172,11 @@ def numbers(inputs: Array, dtype: DTypeLike | None = None) -> Array:
     return rows.astype(dtype) / jnp.asarray(255, dtype)
 
 
+def _zeros(shape: tuple[int, ...], dtype: DTypeLike | None) -> Array:
+    """``jnp.zeros(shape, dtype)`` from the host: there is no program to compile."""
+    return jax.device_put(np.zeros(shape, jnp.result_type(float) if dtype is None else dtype))
+
+
 class Linear(Policy):
     """Linear policy, ``outputs = x @ params`` with params (features, outputs), starting at zero.
 
@@ -191,7 +197,7 @@ class Linear(Policy):
         return given_by(self, "design") <= given_by(self, "apply")  # `apply` multiplies what `design` gives
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
-        return jnp.zeros((features + self.bias, outputs), dtype)
+        return _zeros((features + self.bias, outputs), dtype)
 
     def design(self, inputs: Array) -> Array:
         rows = numbers(inputs)
@@ -225,7 +231,7 @@ class Tabular(Policy):
         check_int("states", self.states)
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
-        return jnp.zeros((self.states, outputs), dtype)
+        return _zeros((self.states, outputs), dtype)
 
     def _numbers(self, inputs: Array) -> Array:
         return inputs.reshape(inputs.shape[0]).astype(jnp.int32)

@@ -36,6 +36,8 @@ from .run import Run
 if TYPE_CHECKING:
     from ..student import Row
 
+WIDE = 2000
+"""Numbers of an observation beyond which a linear policy is worth a word."""
 SAME_PACE = ("seed", "rounds", "budget", "eta", "alpha", "episodes", "expert_episodes", "evaluate_every")
 """Settings on which the time that a unit of a phase takes hardly depends."""
 LONG = 1000
@@ -108,6 +110,7 @@ def imitate(
         searched = set(filter(run.student.searches, run.student.timetable.comparator_rounds))
         _warn_spent(run.spec, run.student.timetable)
         _warn_short(run)
+        _warn_wide(run)
         title = f"{run.spec.name} on {run.world.make.name}"
         tell = opened.enter_context(show_bar(_bar(title, run, searched))) if progress is True else progress
         run.progress = getattr(tell, "tick", run.progress)
@@ -201,6 +204,17 @@ def _warn_short(run: Run) -> None:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "
             f"had {short} fewer than the plan has now. --budget {budget + short} would ask for {budget}.",
+            stacklevel=3,
+        )
+
+
+def _warn_wide(run: Run) -> None:
+    """Says, before it begins, that a linear policy on so many numbers is slow: it is solved for exactly."""
+    game, width = run.student.game, run.student.parts.observations.width
+    if game.policy.name == "linear" and width > WIDE:
+        warnings.warn(
+            f"policy: a linear policy on {width:,} numbers an observation is solved for exactly, which may "
+            "take minutes a round; a network (--policy mlp, or nature_cnn or camera on images) is quicker.",
             stacklevel=3,
         )
 

@@ -48,17 +48,17 @@ class Demos(NamedTuple):
     """Which observations have a label (n,), where not all have one; the labels are those of them alone."""
 
 
-def recorded(source: str, observations: Seen, actions: Actions) -> Round:
+def recorded(source: str, observations: Seen, actions: Actions, limit: float = math.inf) -> Round:
     """The demonstrations that `source` names, as a round.
 
     An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
     (n, …), which for Discrete actions may be rows of probabilities (n, k); a policy with memory needs
     `begins` (n,) too, true where an episode begins. "minari:ID" is a dataset of Minari, "lerobot:FOLDER" one
     of LeRobot; both are read a few episodes at a time. A folder is another run, whose labelled samples are
-    taken. Columns of more than `HELD` bytes stay on disk.
+    taken. Columns of more than `HELD` bytes, or `limit`, stay on disk.
     """
-    who, image = f"demos {source!r}", image_columns(observations)
-    columns = pixels, targets, executed, numbers = Rows(), Rows(), Rows(), Rows()
+    who, image, most = f"demos {source!r}", image_columns(observations), min(HELD, limit)
+    columns = pixels, targets, executed, numbers = Rows(most), Rows(most), Rows(most), Rows(most)
     if (Path(source) / "config.json").is_file():
         pieces: Iterable[Piece] = _of_run(source, observations, actions)
     else:
@@ -66,7 +66,7 @@ def recorded(source: str, observations: Seen, actions: Actions) -> Round:
             found = _minari(source)
         else:
             by_name = source.startswith("lerobot:")
-            found = _lerobot(source, observations, actions) if by_name else [_archive(source)]
+            found = _lerobot(source, observations, actions) if by_name else [_archive(source, image)]
         pieces = (piece for demos in found for piece in _encoded(demos, observations, actions, who))
     for rows, *more in pieces:
         if len(not_finite_rows(rows)):
@@ -96,7 +96,8 @@ def recorded(source: str, observations: Seen, actions: Actions) -> Round:
 
 @final
 class Rows:
-    """Rows (n, …) that come in parts: in memory, and beyond `HELD` bytes in a file without a name.
+    """Rows (n, …) that come in parts: in memory, and beyond `held` bytes in a file without a name. They are
+    never there twice: what is in memory grows where it is.
 
     >>> rows = Rows()
     >>> rows.add(np.zeros((2, 3)))
@@ -105,29 +106,36 @@ class Rows:
     (3, 3)
     """
 
-    def __init__(self) -> None:
-        self._parts: list[np.ndarray] = []
+    def __init__(self, held: float = HELD) -> None:
+        self._rows, self._own, self._held = np.empty(0), False, held
         self._bytes, self._file = 0, None
 
     def add(self, rows: np.ndarray) -> None:
         """Adds rows at the end."""
-        self._parts.append(rows)
-        self._bytes += rows.nbytes
-        if self._bytes > HELD:
+        before, self._bytes = self._bytes, self._bytes + rows.nbytes
+        if self._bytes > self._held:
             self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115
-            for part in self._parts:
+            for part in (self._rows, rows):
                 self._file.write(np.ascontiguousarray(part).data)
-            self._parts = [rows[:0]]
+            self._rows = rows[:0]
+        elif not before:
+            self._rows, self._own = rows, False
+        elif not self._own or rows.dtype != self._rows.dtype:
+            self._rows, self._own = np.concatenate([self._rows, rows]), True
+        else:
+            count = len(self._rows)
+            self._rows.resize((count + len(rows), *rows.shape[1:]), refcheck=False)  # nobody has it yet
+            self._rows[count:] = rows
 
     def all(self) -> np.ndarray:
         """All rows; those in a file are mapped, not read."""
-        if not self._parts:
-            return np.empty(0)
         if self._file is None:
-            return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
-        kind, each = self._parts[0], self._parts[0].dtype.itemsize * math.prod(self._parts[0].shape[1:])
+            return self._rows
+        each = self._rows.dtype.itemsize * math.prod(self._rows.shape[1:])
         self._file.flush()
-        return np.memmap(self._file, kind.dtype, "r", shape=(self._bytes // each, *kind.shape[1:]))
+        return np.memmap(
+            self._file, self._rows.dtype, "r", shape=(self._bytes // each, *self._rows.shape[1:])
+        )
 
 
 def _encoded(found: Demos, observations: Seen, actions: Actions, who: str) -> Iterator[Piece]:
@@ -152,6 +160,8 @@ def _encoded(found: Demos, observations: Seen, actions: Actions, who: str) -> It
             here, total, width = slice(total, total + len(rows)), total + len(rows), rows.shape[1]
             if total <= n and width == observations.width:  # else refused below
                 yield rows, targets[here], executed[here]
+    except disk.Unreadable:
+        raise
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{who}: its observations do not fit the environment ({error}).") from None
     if total != n or width != observations.width:
@@ -190,13 +200,14 @@ def checksum(round: Round) -> str:
     return f"{zlib.crc32(np.ascontiguousarray(round.targets).data, crc):08x}"
 
 
-def _archive(source: str) -> Demos:
+def _archive(source: str, image: slice | None) -> Demos:
+    """The demonstrations in an archive; those that hold an image are read when they are asked for."""
     path = Path(source)
     if not path.is_file():
         raise UserError(
             f"demos: there is no {source!r}; an .npz, a run's folder, minari:ID or lerobot:FOLDER is read."
         )
-    arrays = disk.read_npz(source, "demos")
+    arrays = disk.read_npz(source, "demos") if image is None else disk.open_npz(source, "demos")
     found = {}
     for wanted, names in NAMES.items():
         inner = {name.partition("/")[2]: arrays[name] for name in arrays if name.startswith(f"{wanted}/")}
@@ -205,7 +216,8 @@ def _archive(source: str) -> Demos:
             there = ", ".join(arrays) or "no array"
             raise UserError(f"demos: {source} has no {wanted}, it has {there}. Accepted: {', '.join(names)}.")
         found[wanted] = inner or arrays[name or ""]
-    return Demos(found["observations"], np.asarray(found["actions"]), arrays.get("begins"))
+    begins = np.asarray(arrays["begins"]) if "begins" in arrays else None
+    return Demos(found["observations"], np.asarray(found["actions"]), begins)
 
 
 def _minari(source: str) -> Iterator[Demos]:
