@@ -100,7 +100,7 @@ OF_ARENA = {
     "--jobs": (int, "worker processes of one core each (default: one per core)"),
     "--minutes": (float, "end the runs under way after so many minutes, without a result (small: 14)"),
     "--keep": (Path, "keep every run in this folder, from which the same command goes on"),
-    "--tables": (Path, "play nothing: judge and draw what an earlier --keep holds"),
+    "--tables": (list, "play nothing: judge and draw what an earlier --keep or --out holds, or several"),
 }
 OWN = {
     "mujoco": {"--part": (list, "linear, linear-100 (rounds of 100), network or network-sls")},
@@ -293,7 +293,8 @@ def arena(options: Options) -> int:
     settings = list(dataclasses.replace(scale, seeds=seeds, **asked).settings())
     shown = [("scale", options.scale), ("seeds", ", ".join(map(str, seeds)))]
     if options.tables is not None:
-        _report(options, arena_report, arena_report.read(options.tables), [], began)
+        folders = map(Path, options.tables)
+        _report(options, arena_report, arena_report.read(*folders), [], began)
         return 0
     check_int("jobs", jobs := count_cores() if options.jobs is None else options.jobs)
     minutes = scale.minutes if options.minutes is None else options.minutes

@@ -2,27 +2,88 @@
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from understudy import disk
+from understudy.errors import damaged
 from understudy.intervals import Interval, median
 from understudy.report import plots
-from understudy.report.style import look
 
 from . import claims
-from .arena import read
+from .arena import WANTED, Setting, id_of
+from .arena import read as finished
 from .arena_rules import LEARNERS, PUBLISHED, RULES
+from .arena_worlds import WORLDS
 
 OURS, FTL, EARLY = "ours", "distance", "early"
+POINTS, TESTS = "rounds.csv", "tests.csv"
 SOURCES = {"published": "#D55E00", "ours": "#0072B2"}
 __all__ = ["facts", "judged", "read", "write"]
 
 Run = dict[str, Any]
+
+
+def read(*folders: Path) -> list[Run]:
+    """The runs of these folders, of --keep or of --out; of a run that is in several the first counts."""
+    found: dict[str, Run] = {}
+    for folder in folders:
+        for run in published(folder) if (folder / POINTS).is_file() else finished(folder):
+            found.setdefault(id_of(run), run)
+    return [found[name] for name in sorted(found)]
+
+
+def published(folder: Path) -> list[Run]:
+    """The runs that `write` made its tables of, with their numbers as those have them. A run that failed
+    before its first round is not there.
+    """
+    found: dict[Setting, Run] = {}
+    with damaged(f"tables: {folder}"):
+        for row in _table(folder / POINTS):
+            setting = _setting(row)
+            wanted = [str(q) for q in (WANTED if setting.protocol == "done" else WANTED[-1:])]
+            made = found.setdefault(
+                setting,
+                {
+                    **setting._asdict(),
+                    "budget": WORLDS[setting.part].budget,
+                    "labels_to": dict.fromkeys(wanted),
+                    "seconds_to": dict.fromkeys(wanted),
+                    "rounds": [],
+                    "tests": [],
+                },
+            )
+            seconds, score = (_number(row[name]) for name in ("seconds", "score"))
+            made["rounds"].append({"labels": int(row["labels"]), "seconds": seconds, "score": score})
+        for row in _table(folder / TESTS):
+            made, labels, wanted = found[_setting(row)], int(row["labels"]), row["wanted"]
+            numbers = {name: _number(row[name]) for name in MEASURED}
+            said = {"candidate": int(row["candidate"]), "labels": labels, "wanted": float(wanted)}
+            said |= {"state": row["state"], "episodes": int(row["episodes"])}
+            made["tests"].append(said | numbers)
+            if row["state"] == "accepted":
+                seconds = next(one["seconds"] for one in made["rounds"] if one["labels"] == labels)
+                made["labels_to"][wanted], made["seconds_to"][wanted] = labels, seconds
+    return list(found.values())
+
+
+def _table(place: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(place.read_text().splitlines()))
+
+
+def _setting(row: Mapping[str, str]) -> Setting:
+    named: dict[str, Any] = {name: row[name] for name in Setting._fields}
+    named["seed"] = int(row["seed"])
+    return Setting(**named)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if math.isfinite(float(text)) else None
 
 
 class Curve(NamedTuple):
@@ -179,7 +240,13 @@ SAID, MEASURED = ("candidate", "labels", "wanted", "state", "episodes"), ("score
 
 
 def summary(every: Sequence[Curve]) -> str:
-    """A table in Markdown: rules by rows, groups by columns, median labels to 0.95 with their interval."""
+    """Two tables in Markdown, of the groups in which rules compete and of the others: rules by rows, groups
+    by columns, median labels to 0.95 with their interval.
+    """
+    return "\n".join(_matrix(half) for half in halves(every) if half)
+
+
+def _matrix(every: Sequence[Curve]) -> str:
     wanted = [one for one in every if one.wanted == "0.95"]
     groups = list(dict.fromkeys(one.group for one in wanted))
     rules = [name for name in RULES if any(one.rule == name for one in wanted)]
@@ -203,6 +270,12 @@ def _cell(one: Curve | None) -> str:
     return f"{_labels(value)}{ends} ({done})"
 
 
+def halves(every: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
+    """The groups in which rules compete, and those in which learners alone do."""
+    rules = {one.group for one in every if one.rule not in LEARNERS}
+    return [one for one in every if one.group in rules], [one for one in every if one.group not in rules]
+
+
 def draw(every: Sequence[Curve]) -> Any:
     """Labels to done: a panel per group, those with many rules first, a row per rule; every seed is a dot,
     the bar is the median with its interval. What did not get there stands at the right edge; a rule without
@@ -213,8 +286,9 @@ def draw(every: Sequence[Curve]) -> Any:
         played.setdefault(one.group, set()).add(one.rule)
     groups = sorted(played, key=lambda group: -len(played[group]))
     wide = min(3, len(groups))
-    halves = [[group for group in groups if (len(played[group]) > 5) == many] for many in (True, False)]
-    grid = [half[first : first + wide] for half in halves for first in range(0, len(half), wide)]
+    grid = [groups[first : first + wide] for first in range(0, len(groups), wide)]
+    here = {RULES[one.rule].source == "ours" for one in every}
+    sources = {name: colour for name, colour in SOURCES.items() if (name == "ours") in here}
     shape = range(len(grid)), range(wide)
     size = 4.4, 1.0 + 0.3 * max(map(len, played.values()))
     with plots.panels(*shape, size=size, xlabel="labels to done", below=4) as (made, panels):
@@ -223,7 +297,7 @@ def draw(every: Sequence[Curve]) -> Any:
                 axes.set_axis_off()
                 continue
             group = grid[row][column]
-            here = set[str]().union(*(played[group] for group in grid[row]))
+            here = set[str]().union(*(played[group] for group in grid[row]))  # as the others of its row
             rules = [name for name in RULES if name in here][::-1]
             mine = [one for one in every if one.group == group]
             edge = 1.08 * max(one.had.max() for one in mine)
@@ -234,7 +308,7 @@ def draw(every: Sequence[Curve]) -> Any:
                     axes.text(0.02 * edge, at, "not played", va="center", color="#999999", fontsize=7)
             axes.axvline(edge, color="#999999", linewidth=0.8, linestyle=":")
             axes.text(edge, len(rules) - 0.4, "not done", ha="center", color="#777777", fontsize=7)
-            for source, colour in SOURCES.items():
+            for source, colour in sources.items():
                 for score, face in (("0.9", "none"), ("0.95", colour)):
                     axes.scatter([], [], s=24, facecolors=face, edgecolors=colour, label=f"{source}, {score}")
             names = [RULES[rule].title for rule in rules] if column == 0 else [""] * len(rules)
@@ -263,7 +337,8 @@ def _row(axes: Any, one: Curve, at: int, edge: float) -> None:
 
 def profile(every: Sequence[Curve]) -> Any:
     """The share of all runs that are done with at most so many times the labels of the best rule of their
-    group, by its median. Only groups count that have as many rules as any other.
+    group, by its median. Only groups count that have as many rules as any other. Ours and the published rules
+    with the most under their curves have names, the others are grey.
     """
     ruled = {
         group: len({one.rule for one in every if one.group == group})
@@ -275,34 +350,43 @@ def profile(every: Sequence[Curve]) -> Any:
     for one in every:
         key = one.group, one.wanted
         best[key] = min(best.get(key, math.inf), max(one.middle.middle, 1.0))
-    names = [name for name in RULES if any(one.rule == name for one in every)]
     factors = np.geomspace(0.5, 16.0, 400)
+    shares: dict[tuple[str, str], np.ndarray] = {}
+    for rule, score in dict.fromkeys((one.rule, one.wanted) for one in every):
+        ratios = [
+            one.labels / best[one.group, score]
+            for one in every
+            if (one.rule, one.wanted) == (rule, score) and math.isfinite(best[one.group, score])
+        ]
+        if ratios:
+            shares[rule, score] = (np.concatenate(ratios) <= factors[:, None]).mean(axis=1)
+    under = {
+        rule: sum(float(y.mean()) for (name, _), y in shares.items() if name == rule) for rule, _ in shares
+    }
+    named = sorted((rule for rule in under if rule in PUBLISHED), key=lambda rule: -under[rule])[
+        : len(COLOURS)
+    ]
+    drawn = dict(zip(named, COLOURS, strict=False)) | {OURS: SOURCES["ours"], EARLY: SOURCES["ours"]}
     with plots.panels(
-        [0], wanted, size=(5.4, 4.2), xlabel="labels / those of the best rule", ylabel="share done", below=3
+        [0], wanted, size=(5.4, 4.0), xlabel="labels / those of the best rule", ylabel="share done", below=4
     ) as (made, panels):
         for axes, _, score in panels:
-            for number, rule in enumerate(names):
-                shares = [
-                    one.labels / best[one.group, score]
-                    for one in every
-                    if (one.rule, one.wanted) == (rule, score) and math.isfinite(best[one.group, score])
-                ]
-                if not shares:
-                    continue
-                ratios = np.concatenate(shares)
-                y = [(ratios <= factor).mean() for factor in factors]
-                ours = RULES[rule].source == "ours"
-                colour = look("ftl").colour if rule == OURS else COLOURS[number % len(COLOURS)]
-                (line,) = axes.plot(factors, y, label=RULES[rule].title, color=colour)
-                line.set_linewidth(2.8 if rule == OURS else 1.4)
-                line.set_linestyle((0, (4, 2)) if ours and rule != OURS else "-")
+            mine = [rule for rule, one in shares if one == score]
+            for rule in sorted(mine, key=lambda rule: (rule in drawn, rule == OURS)):
+                label = RULES[rule].title if rule in drawn else "another rule"
+                (line,) = axes.plot(
+                    factors, shares[rule, score], label=label, color=drawn.get(rule, "#CCCCCC")
+                )
+                line.set_linewidth(3.0 if rule == OURS else 1.8 if rule in drawn else 1.0)
+                line.set_linestyle((0, (3, 1.5)) if rule == EARLY else "-")
             axes.set(title=f"score {score}", xscale="log", ylim=(0, 1.02))
             axes.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])
             axes.minorticks_off()
     return made
 
 
-COLOURS = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#8C510A", "#6A3D9A", "#000000")
+COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#000000")
+"""Of the published rules that a profile names."""
 
 
 def write(folder: Path, runs: Sequence[Run], found: list[claims.Claim]) -> list[str]:
@@ -310,9 +394,11 @@ def write(folder: Path, runs: Sequence[Run], found: list[claims.Claim]) -> list[
     every = curves(runs)
     tables: dict[str, Any] = {
         "labels.csv": disk.to_columns(rows(every)),
-        "rounds.csv": disk.to_columns(points(runs)),
-        "tests.csv": disk.to_columns(tests(runs)),
+        POINTS: disk.to_columns(points(runs)),
+        TESTS: disk.to_columns(tests(runs)),
         "summary.md": summary(every),
     }
-    figures = {"labels": draw(every), "profile": profile(every)} if every else {}
-    return claims.write(folder, figures, tables, found, digits={"rounds.csv": 5, "tests.csv": 5})
+    rules, learners = halves(every)
+    figures = {"labels": draw(rules), "profile": profile(rules)} if rules else {}
+    figures |= {"learners": draw(learners)} if learners else {}
+    return claims.write(folder, figures, tables, found, digits={POINTS: 5, TESTS: 5})

@@ -55,7 +55,8 @@ class Rule:
     """A rule of interactive imitation. Subclasses say `round`, and who is judged where it is not `student`.
 
     warm: whether as many expert-driven labels come first as `World.first` says; else one portion of them
-    does. done: whether the rule wants no more labels.
+    does. first, portion: labels of the first round and of every other. done: whether the rule wants no more
+    labels.
     """
 
     warm: ClassVar[bool] = True
@@ -65,21 +66,27 @@ class Rule:
     def __init__(self, stage: Stage, **settings: Any):
         self.stage, self.world, self.walk = stage, stage.world, stage.walk
         self.rng = np.random.default_rng([stage.seed, 2])
+        self.first, self.portion = self.sizes()
         self.changes = {**self.settings, **settings}
         self.student = self.make(stage.seed)
 
+    def sizes(self) -> tuple[int, int]:
+        """Labels of the first round and of every other."""
+        world = self.world
+        return world.first if self.warm else world.portion, world.portion
+
     def make(self, seed: int, **settings: Any) -> Understudy:
         """A student that learns what it is given, each label as much as every other."""
-        plan = {"ask": "all", "steps_per_round": self.world.portion}
+        plan = {"ask": "all", "steps_per_round": self.portion}
         return self._student(seed, plan | {"first_steps": self._first} | settings)
 
     @property
     def _first(self) -> int:
         """The most labels of the first round."""
-        return self.stage.offline or max(self.world.first if self.warm else 0, 2 * self.world.portion)
+        return self.stage.offline or max(self.first, 2 * self.portion)
 
     def _student(self, seed: int, settings: Mapping[str, Any]) -> Understudy:
-        budget = self._first + MOST * self.world.portion
+        budget = self._first + MOST * self.portion
         given: dict[str, Any] = {"rounds": MOST, "budget": budget, "ensemble": 1, "weigh": "labels"}
         given |= {"comparator": "none", **settings, **self.stage.sizes.settings, **self.changes}
         if self.stage.sizes.settings.get("policy") == "linear":
@@ -101,7 +108,7 @@ class Rule:
 
     def begin(self) -> int:
         """The first labels; how many there were."""
-        return self.demonstrate(self.world.first if self.warm else self.world.portion)
+        return self.demonstrate(self.first)
 
     def demonstrate(self, count: int) -> int:
         """Learns from so many states in which the expert drives."""
@@ -134,8 +141,7 @@ class Asking(Rule):
     rule: ClassVar[str] = "distance"
 
     def make(self, seed: int, **settings: Any) -> Understudy:
-        world = self.world
-        plan = {"ask": f"{self.rule}:{world.portion}", "steps_per_round": world.steps}
+        plan = {"ask": f"{self.rule}:{self.portion}", "steps_per_round": self.world.steps}
         return self._student(seed, plan | {"first_steps": self._first} | settings)
 
     def demonstrate(self, count: int) -> int:
@@ -169,14 +175,22 @@ class Distance(Asking):
 
 
 class Ours(Asking):
-    """Ours as the preset practical has it: the mean of five networks is judged, each from a start of its own
-    and trained on from round to round; one of them acts.
+    """Ours as the preset practical has it: the first round and the portions are what the package decides
+    for the budget, and the mean of five networks is judged, each from a start of its own and trained on from
+    round to round; one of them acts.
     """
 
     def __init__(self, stage: Stage):
         super().__init__(stage)
         seeds = np.random.SeedSequence([stage.seed, 3]).generate_state(MEMBERS - 1)
         self.others = [Rule.make(self, int(seed)) for seed in seeds]
+
+    def sizes(self) -> tuple[int, int]:
+        seen = self.walk.observation_space, self.walk.action_space
+        given = {name: one for name, one in self.stage.sizes.settings.items() if name == "policy"}
+        usual = Understudy(*seen, seed=self.stage.seed, budget=self.world.budget, **given)
+        (_, first), (_, portion), *_ = usual.timetable.rounds
+        return first, portion
 
     def teach(self, states: np.ndarray, labels: np.ndarray) -> None:
         for other in self.others:
@@ -191,10 +205,8 @@ class Ours(Asking):
 class Early(Asking):
     """Ours with two portions of expert-driven labels in place of a quarter of the budget."""
 
-    warm = False
-
-    def begin(self) -> int:
-        return self.demonstrate(2 * self.world.portion)
+    def sizes(self) -> tuple[int, int]:
+        return 2 * self.world.portion, self.world.portion
 
 
 class Random(Asking):

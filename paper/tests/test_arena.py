@@ -15,7 +15,7 @@ from paper.arena import Judge, Setting
 from paper.arena_report import Curve
 from paper.arena_rules import RULES, STUDENTS, Sizes, Stage
 from paper.arena_worlds import WORLDS, Walk, World, teacher
-from understudy import UserError
+from understudy import RunSpec, UserError, explain
 
 TINY = World("CartPole-v1", 40, (0.0, 500.0), 20, steps=60)
 """Too few episodes for its exact test to accept anything."""
@@ -195,6 +195,26 @@ def test_offline_states_cost_nothing_and_a_hundred_episodes_decide(monkeypatch):
     assert judge.done == {0.95: (0, 1.0)} and judge.tests[0]["episodes"] == 100
 
 
+def test_a_hundred_episodes_end_early_only_where_they_could_not_pass(monkeypatch):
+    judge = Judge(TINY, Setting("cartpole", "dagger", 1, protocol="offline"), None, None, math.inf)
+    monkeypatch.setattr(judge, "_measured", lambda seed, number, episodes: ([100.0] * episodes, []))
+    cases = {94.9: (100, "rejected"), 95.0: (100, "accepted"), 50.0: (30, "rejected")}
+    for returns, (episodes, state) in cases.items():
+        judge._seen = [106.5]
+        monkeypatch.setattr(judge, "_play", lambda *_, mine=returns: ([mine] * 10, [100.0] * 10, []))
+        judge._hundred(None, 7)
+        assert (judge.tests[-1]["episodes"], judge.tests[-1]["state"]) == (episodes, state)
+        assert judge.tests[-1]["score"] == pytest.approx(returns / 100)
+
+
+def test_a_noisy_expert_is_measured_as_the_clean_one(tmp_path):
+    for kind in ("clean", "noisy"):
+        setting = Setting("cartpole", "ours", 1, expert=kind)
+        judge = Judge(TINY, setting, teacher(TINY, kind, 0), tmp_path, math.inf)
+        assert judge._measured(71, 0, 3)[0] == [500.0] * 3
+    assert [place.name for place in (tmp_path / "measured").iterdir()] == ["cartpole-clean-71-0-3.json"]
+
+
 def test_a_run_that_fails_is_a_run_that_is_not_done(monkeypatch):
     def fails(self):
         raise UserError("round 2: the solver left the finite numbers")
@@ -323,6 +343,16 @@ def test_stagger_asks_about_one_state_of_each_episode():
     assert [sum(i in steps for i in where) for steps in trace.episodes] == [1, 1]
 
 
+def test_ours_begins_as_the_package_would():
+    for part, budget in (("cartpole", 200), ("cartpole", 1200), ("pendulum", 400)):
+        at = stage(part)
+        world = at.world._replace(budget=budget)
+        one = RULES["ours"].begin(at._replace(world=world))
+        plan = explain(RunSpec(env=world.env, budget=budget)).plain()
+        said = {row["setting"]: row["value"] for row in plan}
+        assert (one.first, f"distance:{one.portion}") == (said["first_steps"], said["ask"])
+
+
 def test_crsail_has_one_radius():
     one = RULES["crsail"].begin(stage())
     one.begin()
@@ -406,6 +436,36 @@ def test_fewer_labels_are_told_by_the_ratios_of_seeds():
     never = [one for one in runs if one["rule"] == "bc"]
     both = [*never, *(one | {"rule": "ours"} for one in never)]
     assert [one.verdict for one in arena_report.judged(both)] == ["cannot be told"]
+
+
+def test_tables_say_again_what_they_were_made_of(tmp_path, monkeypatch):
+    settings = [Setting("cartpole", rule, seed) for rule in ("bc", "stagger") for seed in (1, 2)]
+    settings.append(Setting("cartpole", "dagger", 1, protocol="offline"))
+    monkeypatch.setitem(WORLDS, "cartpole", LONG)
+    monkeypatch.setattr(arena, "OFFLINE", 30)
+    made = [arena.play(one, tmp_path / "keep") for one in settings]
+    made[0]["tests"].append(
+        {"candidate": 1, "labels": made[0]["rounds"][-1]["labels"], "wanted": 0.9, "state": "accepted"}
+        | {"episodes": 60, "score": 0.99, "low": 0.91, "high": None, "after": 0.98}
+    )
+    last = made[0]["rounds"][-1]
+    made[0]["labels_to"]["0.9"], made[0]["seconds_to"]["0.9"] = last["labels"], last["seconds"]
+    for name in ("out", "again"):
+        (tmp_path / name).mkdir()
+    arena_report.write(tmp_path / "out", made, arena_report.judged(made))
+    again = arena_report.read(tmp_path / "out")
+    assert [arena.id_of(run) for run in again] == sorted(arena.id_of(run) for run in made)
+    arena_report.write(tmp_path / "again", again, arena_report.judged(again))
+    for name in ("labels.csv", "tests.csv", "rounds.csv", "summary.md", "claims.md"):
+        found = [sorted((tmp_path / one / name).read_text().splitlines()) for one in ("out", "again")]
+        assert found[0] == found[1], name
+    more = arena_report.read(tmp_path / "keep", tmp_path / "out")
+    assert len(more) == len(settings) and not any(
+        run["labels_to"]["0.9"] for run in more if run["rule"] == "bc"
+    )
+    (tmp_path / "out" / "tests.csv").write_text("part,wanted\nx,y\n")
+    with pytest.raises(UserError, match=r"tables: .* is damaged"):
+        arena_report.read(tmp_path / "out")
 
 
 def test_a_seed_without_a_partner_is_left_out():

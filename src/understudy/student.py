@@ -639,8 +639,8 @@ class Understudy:
     def certificate(self) -> Certificate:
         """Measured regret and bound after the last judged round; proved for linear policies only."""
         judged = [row for row in self.rows if row["comparator_status"]]
-        found = certify(self.game, judged[-1] if judged else {})
         left_out = any(choice.reason == UNCOMPARED for choice in self.resolved.choices)
+        found = certify(self.game, judged[-1] if judged else {})
         return found._replace(reason=f"{UNCOMPARED}; --comparator last does it.") if left_out else found
 
     @property

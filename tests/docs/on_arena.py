@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from docs.tables import FAILS, HOLDS, OPEN, claims, table, verdicts
+from docs.tables import FAILS, FIGURES, HOLDS, OPEN, claims, rows, table, verdicts
+from paper import arena_report
 from paper.arena_rules import LEARNERS, PUBLISHED, RULES
 from paper.arena_worlds import WORLDS
 
 PAGE = "docs/studies/arena.md"
+ROBOTS = ["hopper"]
 STATED = [
     r"--8<--|Seeds from 101 on|Box2D",
-    r"small tasks is 100 or 200 labels|--first-steps 20",
+    r"small tasks is 100 or 200 labels|--first-steps 20|ours: labels to 0\.95",
+    r"begins with 100 labels on CartPole and 200|miss seed 106|seeds 105 and 106",
     r"rule wants|order statistics that hold the true median with 95 %",
     r"look of three episodes|is at most 5 %|when 0\.95 is accepted|then play 20 more",
     r"after 200 episodes \(Pendulum: 500\)|above the wanted score by a quarter of what is missing to 1",
@@ -54,8 +57,76 @@ def best() -> str:
 
 def _least(found: pd.DataFrame) -> str:
     """The rules with the fewest labels, and how many these are."""
+    if not np.isfinite(found["labels"].min()):
+        return "no published rule in the median"
     mine = found[found["labels"] == found["labels"].min()]
     return f"{', '.join(RULES[rule].title for rule in mine['rule'])} ({mine['labels'].iloc[0]:,.0f})"
+
+
+def _labels(row: pd.Series) -> str:
+    """The median, and how many runs are done."""
+    middle = f"{row['labels']:,.0f}" if np.isfinite(row["labels"]) else "not in the median"
+    return f"{middle} ({row['done']} of {row['seeds']})"
+
+
+def compared() -> Iterator[str]:
+    """Ours in every group, beside the best published rule, and what the comparisons with all of them say."""
+    found, told = table("arena/labels"), claims("arena", "ours needs fewer labels than")
+    found = found[found["wanted"] == 0.95]
+    for group, mine in found.groupby("group", sort=False):
+        ours, there = mine[mine["rule"] == "ours"], mine[mine["rule"].isin(PUBLISHED)]
+        if ours.empty or there.empty:
+            continue
+        here = told[told["setting"].isin([f"{group}, {wanted}" for wanted in (0.9, 0.95)])]
+        counts = " | ".join(str(verdicts(here, kind)) for kind in (HOLDS, FAILS, OPEN))
+        yield f"| {group} | {_labels(ours.iloc[0])} | {_least(there)} | {counts} |"
+
+
+def reached(group: str) -> str:
+    """In how many runs of a part each rule is done, those that never are at the end."""
+    found = table("arena/labels")
+    found = found[(found["wanted"] == 0.95) & (found["group"] == group)].sort_values(
+        "done", ascending=False, kind="stable"
+    )
+    some = found[found["done"] > 0]
+    each = [f"{RULES[row['rule']].title} {row['done']} of {row['seeds']}" for _, row in some.iterrows()]
+    others = f"none of the other {len(found) - len(some)} rules"
+    return f"Runs of {group} that reach 0.95: {', '.join(each)}; {others}."
+
+
+def held(group: str) -> str:
+    """Than which published rules ours is shown to need fewer labels, at both scores."""
+    found = claims("arena", "ours needs fewer labels than", f"{group}, 0.9")
+    found = found[found["setting"].isin([f"{group}, 0.9", f"{group}, 0.95"])]
+    better = [name for name, both in found.groupby("claim", sort=False) if verdicts(both, HOLDS) == 2]
+    names = ", ".join(name.removeprefix("ours needs fewer labels than ") for name in better)
+    return f"At both scores ours is shown to need fewer labels than {names}."
+
+
+def stopped() -> str:
+    """The labels after which CRSAIL has ended by itself on Hopper, where its runs are not done."""
+    found = rows("arena/rounds", part="hopper", expert="clean", protocol="done", rule="crsail")
+    labels = found.groupby("seed")["labels"].max()
+    assert labels.max() < WORLDS["hopper"].budget
+    return f"CRSAIL ends by itself after {labels.min()} to {labels.max()} labels"
+
+
+def pairs(group: str) -> str:
+    """Seed by seed, ours beside every published rule."""
+    mine, found = {}, []
+    runs = [run for run in arena_report.read(FIGURES / "arena") if arena_report.group_of(run) == group]
+    for run in runs:
+        labels = run["labels_to"]["0.95"]
+        if run["rule"] == "ours":
+            mine[run["seed"]] = np.inf if labels is None else labels
+        elif run["rule"] in PUBLISHED:
+            found.append((run["seed"], np.inf if labels is None else labels))
+    both = [(mine[seed], labels) for seed, labels in found if seed in mine]
+    fewer = sum(one < other for one, other in both)
+    return (
+        f"Seed by seed, ours has fewer labels to 0.95 on {group} than a published rule in {fewer} of "
+        f"{len(both)} pairs."
+    )
 
 
 def beside() -> str:
@@ -64,7 +135,7 @@ def beside() -> str:
     found, each = found[found["wanted"] == 0.95], []
     for _, mine in found[found["rule"] == "early"].iterrows():
         there = found[(found["group"] == mine["group"]) & found["rule"].isin(PUBLISHED)]
-        each.append(f"{mine['group']}: {mine['labels']:,.0f}, beside {_least(there)}")
+        each.append(f"{mine['group']}: {_labels(mine)}, beside {_least(there)}")
     return f"Its labels to 0.95 beside those of the best published rules: {'; '.join(each)}."
 
 
@@ -116,12 +187,18 @@ def worlds() -> Iterator[str]:
 
 def sentences() -> Iterator[str]:
     yield in_short()
+    yield from compared()
     yield best()
+    for group in ROBOTS:
+        yield reached(group)
+        yield pairs(group)
+        yield held(group)
     yield beside()
     yield learners()
     yield judging()
     yield from played()
     yield from worlds()
+    yield stopped()
     yield from ratios("few demonstrations")
     for rule in LEARNERS[1:]:
         yield from ratios(f"{RULES[rule].title}, ")

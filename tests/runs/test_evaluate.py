@@ -13,6 +13,7 @@ from quick import SIZE
 from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker, vector
+from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
 from understudy.runs.evaluate import JUDGED, Evaluation, play_episodes
 from understudy.runs.players import acting, evaluate
 
@@ -44,6 +45,27 @@ def test_a_run_alone_plays_its_episodes_side_by_side_to_the_same_bytes(monkeypat
     assert all(one.tobytes() == other.tobytes() for one, other in zip(*found, strict=True))
     # Only where that is known to be right: an environment of one's own is opened once.
     assert vector(maker("CartPole-v1"), 1).many and not vector(maker(Counting), 1).many
+
+
+@pytest.mark.parametrize(
+    ("env", "slots"), [("Hopper-v5", "MujocoVector"), ("CartPole-v1", "GymnasiumVector")]
+)
+def test_a_policy_plays_side_by_side_what_it_plays_alone(env, slots, monkeypatch):
+    with gym.make(env) as made:
+        seen, acts = Observations.of(made.observation_space), Actions.of(made.action_space)
+    params = np.random.default_rng(0).normal(size=(seen.width, acts.outputs)).astype(np.float32)
+    policy, opened = TrainedPolicy(Linear(), params, seen, acts, Normaliser.identity(seen.width)), []
+
+    def open_slots(make, count, **how):
+        opened.append((type(made := vector(make, count, **how)).__name__, count))
+        return made
+
+    monkeypatch.setattr("understudy.runs.players.vector", open_slots)
+    together = evaluate(policy, env, episodes=7, seed=3, number=4)
+    alone = evaluate(lambda observation: policy.act(observation), env, episodes=7, seed=3, number=4)
+    assert opened == [(slots, 1), (slots, 7), ("GymnasiumVector", 1)]
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(together, alone, strict=True))
+    assert len(set(together.returns.tolist())) > 1
 
 
 def test_an_environment_that_never_ends_is_told(monkeypatch):

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 from scipy import optimize
-from truth import least_by_scipy
 
 import understudy
 from problems import COLUMNS as FEATURES
 from problems import ROWS, ended, objective, padded, solve
 from reference import FEATURES as WIDTH
 from reference import FEW, OUTPUTS, SAMPLES
+from understudy.checks.truth import least_by_scipy
 from understudy.solvers import Descent, Status, interior_point
 from understudy.solvers.base import NewtonStep
 
