@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 
 import equinox as eqx
 import jax
@@ -27,6 +29,18 @@ SHAPES = ("batch_size", "memory")
 
 def game(solver):
     return make_game(Linear(), Huber(), ftrl(eta=0.1), solver, jnp.zeros((3, 2)))
+
+
+def test_what_is_remembered_of_a_game_goes_with_it():
+    one, other = game(newton()), game(newton(tolerance=0.5))
+    play = compiled(one)
+    assert compiled(one) is play and compiled(other) is not play
+    gone = weakref.ref(one)
+    del one, play
+    gc.collect()
+    assert gone() is None
+    found = [compiled(made) for made in (game(newton()), game(newton()))]  # perhaps in the place of the first
+    assert found[0] is not found[1]
 
 
 @pytest.mark.parametrize("name", [name for name in SOLVERS.names() if name != "closed-form"])

@@ -414,12 +414,14 @@ class Judge:
     @property
     def shown(self) -> tuple[Policy, Params]:
         """The policy that is kept: the last one, or the best of those that have raced."""
-        return self.student.shown() if self.best is None else self.student.mean(self.best.members)
+        last = self.student.ensemble or self.student.last
+        return self.student.mean(last if self.best is None else self.best.members)
 
     @property
     def policy(self) -> TrainedPolicy:
         """That policy with what it sees and plays."""
-        return self.student.trained(*self.shown)
+        parts, normaliser = self.student.parts, self.student.normaliser
+        return TrainedPolicy(*self.shown, parts.observations, parts.actions, normaliser)
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""

@@ -33,7 +33,7 @@ from ..machine import count_cores, versions
 from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sum, Sums, sum_of
-from ..saving import listed
+from ..saving import listed, snapshot
 from ..student import BY_EXPERT, NAMES, TIMES, Understudy
 from .evaluate import Best
 from .journal import Journal
@@ -248,7 +248,7 @@ class Folder:
         new = range(self.round, student.round)
         with reporting(self.path):
             judge.policy.save(self.path / "next" / "policy")
-            arrays, plain = student.arrays()
+            arrays, plain = snapshot(student)
             rows = "".join(csv_line(student.rows[t][name] for name in NAMES) for t in new)
             self._sums.append("ledger.csv", rows)
             laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
