@@ -163,7 +163,7 @@ def publish(runs: list[dict[str, Any]], folder: Path) -> None:
             axis.set(title=env, xlabel="labels", ylim=(0.0, 1.15), xlim=(0, int(budget)))
         axes[0][0].set_ylabel("score of the policy kept so far")
         figure.tight_layout()
-        figure.savefig(folder / "budgets.png")
+        figure.savefig(folder / "budgets.png", bbox_inches="tight")
         plt.close(figure)
 
 
