@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -124,3 +126,30 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path):
     disk.refuse_taken(tmp_path / "new" / "newer")
     with pytest.raises(UserError, match=r"out: .* cannot be made: .*file' cannot be written to"):
         disk.refuse_taken(tmp_path / "file" / "new")
+
+
+@pytest.mark.parametrize("read", [disk.read_npz, disk.open_npz])
+def test_members_of_an_archive_count_each_though_two_have_one_name(tmp_path, monkeypatch, read):
+    """NumPy takes "a" and "a.npy" for one array, and reads the first as it is."""
+    array = io.BytesIO()
+    np.save(array, np.zeros(3))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", bytes(10_000_000))
+        archive.writestr("a.npy", array.getvalue())
+    monkeypatch.setattr(disk, "total_memory", lambda: 10_000_000)
+    with pytest.raises(UserError, match="bytes are more than half of this machine's memory"):
+        read(tmp_path / "a.npz", "demos")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(-5, 3), (10**12, 3)])
+def test_rows_that_an_archive_does_not_have_are_one_sentence(tmp_path, monkeypatch, shape):
+    array = io.BytesIO()
+    about = {"shape": shape, "fortran_order": False, "descr": "<f4"}
+    np.lib.format.write_array_header_1_0(array, about)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", array.getvalue() + bytes(400))
+    monkeypatch.setattr(disk, "LARGE", 100)
+    stored = disk.open_npz(tmp_path / "a.npz", "demos")["a"]
+    with pytest.raises(UserError, match=r"demos: .*a\.npz is no \.npz archive of plain arrays"):
+        np.asarray(stored)

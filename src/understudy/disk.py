@@ -324,11 +324,12 @@ def _arrays(path: File, field: str, most: float) -> dict[str, np.ndarray | Store
         if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
             raise ValueError("it is no zip file")
         with zipfile.ZipFile(path) as archive:
-            sizes = {info.filename.removesuffix(".npy"): info.file_size for info in archive.infolist()}
-        if sum(sizes.values()) > (total_memory() or math.inf) / 2:
-            raise ValueError(f"its {sum(sizes.values()):,} bytes are more than half of this machine's memory")
+            members = archive.infolist()
+        if (size := sum(info.file_size for info in members)) > (total_memory() or math.inf) / 2:
+            raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            large = [Stored(path, name, field) for name in file.files if sizes.get(name, 0) > most]
+            names = [info.filename.removesuffix(".npy") for info in members if info.file_size > most]
+            large = [Stored(path, name, field) for name in names]
             late = {one.name: one for one in large if one.in_rows}
             arrays = {name: late[name] if name in late else file[name] for name in file.files}
         if odd := [name for name, one in arrays.items() if not isinstance(one, (np.ndarray, Stored))]:
@@ -352,7 +353,8 @@ class Stored:
         from numpy.lib import format as layout
 
         self.name, self._about = name, (path, field)
-        self._file = zipfile.ZipFile(path).open(f"{name}.npy")  # noqa: SIM115
+        with zipfile.ZipFile(path) as archive:  # an open member keeps the file open
+            self._file = archive.open(f"{name}.npy")
         first = layout.read_magic(self._file) == (1, 0)
         header = layout.read_array_header_1_0 if first else layout.read_array_header_2_0
         self.shape, self._by_column, self.dtype = header(self._file)
@@ -369,8 +371,8 @@ class Stored:
     def __getitem__(self, rows: slice) -> np.ndarray:
         import numpy as np
 
-        first, last, _ = slice(rows.start, rows.stop).indices(len(self))
         try:
+            first, last, _ = rows.indices(len(self))
             self._file.seek(self._begin + first * self._each)
             data = self._file.read((last - first) * self._each)
             return np.frombuffer(data, self.dtype).reshape(last - first, *self.shape[1:])

@@ -151,6 +151,18 @@ def test_demonstrations_are_in_memory_once_while_they_are_read(tmp_path, monkeyp
     assert share > 1.7 and np.array_equal(whole.inputs[:], found.inputs[:])
 
 
+@pytest.mark.parametrize("limit", [2**31, 2**18])
+def test_actions_that_were_written_column_by_column_stay_with_their_images(tmp_path, monkeypatch, limit):
+    actions = np.linspace(-1, 1, 400, dtype=np.float32).reshape(200, 2)
+    seen = np.zeros((200, *BOX.shape), np.uint8)
+    np.savez(tmp_path / "demos.npz", observations=seen, actions=np.asfortranarray(actions))
+    monkeypatch.setattr(demos, "TOGETHER", 64)
+    space = gym.spaces.Box(-1, 1, (2,))
+    about = Observations.of(BOX), Actions.of(space), limit
+    found = demos.recorded(str(tmp_path / "demos.npz"), *about)
+    assert np.array_equal(found.targets, actions) and np.array_equal(found.executed, actions)
+
+
 def test_an_archive_that_is_damaged_behind_its_first_rows_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "demos.npz"
     np.savez(path, observations=np.zeros((6_000, *BOX.shape), np.uint8), actions=np.zeros((6_000, 1)))

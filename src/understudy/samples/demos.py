@@ -121,7 +121,8 @@ class Rows:
         elif not before:
             self._rows, self._own = rows, False
         elif not self._own or rows.dtype != self._rows.dtype:
-            self._rows, self._own = np.concatenate([self._rows, rows]), True
+            # In C's order, whatever that of the parts: only then rows are added where the array ends.
+            self._rows, self._own = np.ascontiguousarray(np.concatenate([self._rows, rows])), True
         else:
             count = len(self._rows)
             self._rows.resize((count + len(rows), *rows.shape[1:]), refcheck=False)  # nobody has it yet
