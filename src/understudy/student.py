@@ -113,22 +113,21 @@ class Plan(NamedTuple):
 
 TIMES = ("collect", "solve", "comparator", "evaluate")
 """Parts of a round."""
-NONE = dict.fromkeys(map(str, TIMES), 0.0)
 
 
 @final
-@dataclasses.dataclass
 class Clock:
     """Seconds spent in each part of a round."""
 
-    laps: dict[str, float] = dataclasses.field(default_factory=functools.partial(dict[str, float], NONE))
-    last: float = dataclasses.field(default_factory=time.perf_counter)
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = dict.fromkeys(TIMES, 0.0)
+        self._last = time.perf_counter()
 
     def __call__(self, part: str) -> None:
         """Counts the time since the last call for a part."""
         now = time.perf_counter()
-        self.laps[part] += now - self.last
-        self.last = now
+        self.laps[part] += now - self._last
+        self._last = now
 
 
 Play = Callable[[Game, GameState, Batch, Array, "ArrayLike | None"], tuple[GameState, Record]]

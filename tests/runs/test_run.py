@@ -338,3 +338,15 @@ def test_a_question_has_the_states_that_the_expert_drove_through():
     view = student._view(states, 4)  # what the rule sees is what the policy sees
     np.testing.assert_array_equal(view.rows, student.normaliser(states))
     assert not np.allclose(view.rows, states)
+
+
+def test_a_finished_run_plays_no_other_round_and_keeps_its_folder(tmp_path):
+    settings = {"policy": "linear", "rounds": 1, "steps_per_round": 40, "episodes": 0, "expert_episodes": 0}
+    understudy.imitate("CartPole-v1", out=tmp_path / "run", **settings)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with understudy.Run("CartPole-v1", out=tmp_path / "run", resume=True, **settings) as run:
+        assert run.finished and list(run) == []
+        with pytest.raises(UserError, match="finished; resume it with more rounds"):
+            run.step()
+    after = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert {path.name: data for path, data in after.items()} == {p.name: d for p, d in before.items()}

@@ -177,6 +177,8 @@ class Run:
 
     def step(self) -> Row:
         """One round; its row of the ledger."""
+        if self._record is not None:
+            raise UserError("run: it is finished; resume it with more rounds or a larger budget to go on.")
         student, clock, number = self.student, Clock(), self.student.round + 1
         watch = self._tick if self._watched else None
         self._tell_person(number)
