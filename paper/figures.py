@@ -40,7 +40,7 @@ class Figure(NamedTuple):
 
 FULL, HUNDRED = "--scale full", ("linear-100,", "Hopper-v5,", "Walker2d-v5,")
 TWENTY = f"{FULL} --first-seed 20"
-ARENA = "--part cartpole acrobot --seeds 101-106"
+ARENA = "--part cartpole acrobot hopper walker2d double-pendulum --seeds 101-106"
 EVERY = "distance one random disagreement"
 ROWS = [
     Figure("the theorem on FTL", "theorem", "theorem", ["theorem"]),

@@ -14,7 +14,7 @@ from scipy import stats
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import Record, Understudy, UserError, evaluate, imitate
+from understudy import Record, UserError, evaluate, imitate
 from understudy.asking.rules import Random
 from understudy.asking.visited import Visited
 from understudy.defaults import COURSE, FEW_LABELS, SPARSE, plan_of, resolve
@@ -24,7 +24,7 @@ from understudy.policies import Actions
 from understudy.runs.evaluate import LOOKED
 from understudy.samples import EXPERT
 from understudy.spec import RunSpec
-from understudy.student import ANEW
+from understudy.student import ANEW, Compiled
 from understudy.studies import play
 
 SMALL = {"policy": "linear", "steps_per_round": 40, "episodes": 0, "expert_episodes": 0, "num_envs": 2}
@@ -328,16 +328,16 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
 
 
 def test_a_network_that_is_new_in_an_ensemble_is_trained_longer_and_goes_on(tmp_path):
-    trained, solve = [], Understudy._solved
+    trained, solve = [], Compiled.solved
 
-    def solved(student, losses, starts, keys):
-        found = solve(student, losses, starts, keys)
-        trained.append((student.round, starts, found))
+    def solved(game, losses, starts, keys):
+        found = solve(game, losses, starts, keys)
+        trained.append((int(losses.rounds), starts, found))
         return found
 
     settings = COMMITTEE | {"max_iterations": 20, "evaluate_every": 1, "expert_episodes": 0}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Understudy, "_solved", solved)
+        patch.setattr(Compiled, "solved", solved)
         run = imitate(**settings, keep_best=True)
         turns = [1] * ANEW + list(range(2, run.ledger.rounds + 1))
         assert [t for t, *_ in trained] == turns and run.ledger.rounds > 2

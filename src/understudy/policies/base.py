@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
@@ -172,8 +173,10 @@ def numbers(inputs: Array, dtype: DTypeLike | None = None) -> Array:
     return rows.astype(dtype) / jnp.asarray(255, dtype)
 
 
-def _zeros(shape: tuple[int, ...], dtype: DTypeLike | None) -> Array:
-    """``jnp.zeros(shape, dtype)`` from the host: there is no program to compile."""
+def _zeros(key: Array, shape: tuple[int, ...], dtype: DTypeLike | None) -> Array:
+    """``jnp.zeros(shape, dtype)``; from the host, where there is no program to compile, unless it is traced."""
+    if isinstance(key, Tracer):
+        return jnp.zeros(shape, dtype)
     return jax.device_put(np.zeros(shape, jnp.result_type(float) if dtype is None else dtype))
 
 
@@ -197,7 +200,7 @@ class Linear(Policy):
         return given_by(self, "design") <= given_by(self, "apply")  # `apply` multiplies what `design` gives
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
-        return _zeros((features + self.bias, outputs), dtype)
+        return _zeros(key, (features + self.bias, outputs), dtype)
 
     def design(self, inputs: Array) -> Array:
         rows = numbers(inputs)
@@ -231,7 +234,7 @@ class Tabular(Policy):
         check_int("states", self.states)
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
-        return _zeros((self.states, outputs), dtype)
+        return _zeros(key, (self.states, outputs), dtype)
 
     def _numbers(self, inputs: Array) -> Array:
         return inputs.reshape(inputs.shape[0]).astype(jnp.int32)
