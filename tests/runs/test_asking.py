@@ -14,7 +14,7 @@ from scipy import stats
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import Record, UserError, evaluate, imitate
+from understudy import Record, Understudy, UserError, evaluate, imitate
 from understudy.asking.rules import Random
 from understudy.asking.visited import Visited
 from understudy.defaults import COURSE, FEW_LABELS, SPARSE, plan_of, resolve

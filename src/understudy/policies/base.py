@@ -174,7 +174,7 @@ def numbers(inputs: Array, dtype: DTypeLike | None = None) -> Array:
 
 
 def _zeros(key: Array, shape: tuple[int, ...], dtype: DTypeLike | None) -> Array:
-    """``jnp.zeros(shape, dtype)``; from the host, where there is no program to compile, unless it is traced."""
+    """``jnp.zeros(shape, dtype)``; from the host, without a program to compile, unless the key is traced."""
     if isinstance(key, Tracer):
         return jnp.zeros(shape, dtype)
     return jax.device_put(np.zeros(shape, jnp.result_type(float) if dtype is None else dtype))
