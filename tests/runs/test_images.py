@@ -120,9 +120,13 @@ def test_more_demonstrations_take_their_bytes_and_no_more_than_the_limit(tmp_pat
 def test_more_rounds_take_the_bytes_of_their_samples_and_no_more_than_the_limit(beside):
     few, many = 4_000, 24_000
     size = (many - few) * SIDE**2
-    before = memory(few, beside, None)
-    assert 0.8 * size < memory(many, beside, None) - before < 1.3 * size
-    assert memory(many, beside, None, limit=size // 8) - before < 0.5 * size  # a round is in memory
+
+    def least(rows: int, **limit: float) -> float:
+        return min(memory(rows, beside, None, **limit) for _ in range(2))  # a busy machine only adds
+
+    before = least(few)
+    assert 0.8 * size < least(many) - before < 1.3 * size
+    assert least(many, limit=size // 8) - before < 0.5 * size  # a round is in memory
 
 
 def recorded(path, beside: bool, **limit: float):
